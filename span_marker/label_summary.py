@@ -1,0 +1,92 @@
+"""What the tags of a data set hold: counts to log before training, and what is wrong with them."""
+
+from dataclasses import dataclass
+
+from span_marker.schemes import LabelScheme, Scheme
+
+
+@dataclass(frozen=True)
+class MalformedTags:
+    """Transitions between tags that the scheme forbids.
+
+    Attributes:
+        count: How many there are.
+        examples: The first few: sentence, word (the sentence's length for its end), tag before, tag.
+    """
+
+    count: int
+    examples: list[tuple[int, int, str, str]]
+
+    def message(self, dataset_name: str = "data") -> str | None:
+        """Describe the transitions for a warning.
+
+        Args:
+            dataset_name: What to call the data set.
+
+        Returns:
+            The text, or ``None`` if there is nothing to warn of.
+        """
+        if not self.count:
+            return None
+        places = "; ".join(f"row {row}, word {word}: {before} {tag}" for row, word, before, tag in self.examples)
+        return (
+            f"{self.count:,} transitions between tags of the {dataset_name} set break the tagging scheme. They are "
+            f"repaired as conlleval does: a new entity begins wherever the type changes or an entity ended before "
+            f"({places}). Correct the tags, or pass the right `scheme=`."
+        )
+
+
+@dataclass(frozen=True)
+class LabelSummary:
+    """What the tags of a data set hold.
+
+    Attributes:
+        scheme: The tags, taken apart.
+        num_sentences: Number of sentences.
+        num_words: Number of words.
+        tag_counts: Words per tag.
+        entity_counts: Entities per type.
+        malformed: Transitions that the scheme forbids.
+    """
+
+    scheme: LabelScheme
+    num_sentences: int
+    num_words: int
+    tag_counts: dict[str, int]
+    entity_counts: dict[str, int]
+    malformed: MalformedTags
+
+    @property
+    def num_entities(self) -> int:
+        """Number of entities of all types."""
+        return sum(self.entity_counts.values())
+
+    def __str__(self) -> str:
+        origin = "detected" if self.scheme.detected else "given"
+        lines = [
+            f"Tagging scheme: {self.scheme.scheme.value} ({origin})",
+            f"{self.num_sentences:,} sentences, {self.num_words:,} words, {self.num_entities:,} entities",
+            "Words per tag: " + ", ".join(f"{tag} {count:,}" for tag, count in self.tag_counts.items()),
+            "Entities per type: " + ", ".join(f"{label} {count:,}" for label, count in self.entity_counts.items()),
+        ]
+        if self.malformed.count:
+            lines.append(f"Transitions that break the scheme: {self.malformed.count:,}")
+        if self.scheme.scheme is Scheme.NONE and {"B", "I"} & set(self.scheme.tags):
+            lines.append("'B' and 'I' are read as entity types. If they are prefixes, pass `scheme='IOB2'`.")
+        return "\n".join(lines)
+
+    def raise_if_empty(self, dataset_name: str = "training") -> None:
+        """Refuse a data set that has nothing to learn.
+
+        Args:
+            dataset_name: What to call the data set.
+
+        Raises:
+            ValueError: There is no entity.
+        """
+        if self.num_entities == 0:
+            raise ValueError(
+                f"The {dataset_name} set holds no entity: {self.num_words:,} words in {self.num_sentences:,} sentences "
+                f"are all 'O'. Check that the ids of the tags match the order of `labels` "
+                f"({', '.join(self.scheme.tags[:10])}) and that the right `column` is read."
+            )

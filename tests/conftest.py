@@ -1,0 +1,116 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, Features, Sequence, Value, disable_progress_bars
+from pytest_socket import disable_socket
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+SENTENCES = [
+    (["Ada", "Lovelace", "lives", "in", "London", "."], [1, 2, 0, 0, 3, 0]),
+    (["Paris", "is", "big", "."], [3, 0, 0, 0]),
+    (["Nobody", "knows", "."], [0, 0, 0]),
+    (["New", "York", "met", "Grace", "Hopper", "today", "."], [3, 4, 0, 1, 2, 0, 0]),
+    (["Grace", "saw", "Paris", "and", "London", "."], [1, 0, 3, 0, 3, 0]),
+    (["Alan", "Turing", "left", "New", "York", "."], [1, 2, 0, 3, 4, 0]),
+]
+
+
+def pytest_runtest_setup():
+    disable_socket(allow_unix_socket=True)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quiet():
+    torch.set_num_threads(2)
+    disable_progress_bars()
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder of real data and reference checkpoints, which is no part of the repository."""
+    root = Path(__file__).resolve().parents[1]
+    folder = Path(os.environ.get("SPAN_MARKER_SHARED", root.parent / "shared"))
+    if not (folder / "reference").is_dir():
+        pytest.skip(f"no shared data at {folder}; set SPAN_MARKER_SHARED")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def labels():
+    return list(LABELS)
+
+
+def build_wordpiece(texts, **kwargs):
+    """Train a small uncased WordPiece tokenizer."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=120, special_tokens=special))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]"))],
+    )
+    names = dict(zip(["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"], special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **names, **kwargs)
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory):
+    """A folder with a tiny random BERT and its WordPiece tokenizer."""
+    folder = tmp_path_factory.mktemp("tiny-encoder")
+    tokenizer = build_wordpiece([" ".join(tokens) for tokens, _ in SENTENCES])
+    tokenizer.save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=66,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+def make_dataset(repeat=1, documents=False):
+    """Rows of the six sentences with ClassLabel tags, several times over."""
+    rows = [
+        {"tokens": tokens, "ner_tags": tags}
+        | ({"document_id": copy, "sentence_id": index} if documents else {})
+        for copy in range(repeat)
+        for index, (tokens, tags) in enumerate(SENTENCES)
+    ]
+    features = {"tokens": Sequence(Value("string")), "ner_tags": Sequence(ClassLabel(names=LABELS))}
+    if documents:
+        features |= {"document_id": Value("int64"), "sentence_id": Value("int64")}
+    return Dataset.from_list(rows, features=Features(features))
+
+
+@pytest.fixture
+def dataset():
+    return make_dataset()
+
+
+@pytest.fixture
+def document_dataset():
+    return make_dataset(repeat=2, documents=True)
+
+
+@pytest.fixture
+def model(tiny_encoder, labels):
+    """A new span marker model on the tiny encoder."""
+    from span_marker import SpanMarkerModel
+
+    torch.manual_seed(0)
+    return SpanMarkerModel.from_pretrained(
+        tiny_encoder, labels=labels, model_max_length=32, marker_max_length=24, entity_max_length=4
+    )
