@@ -1,0 +1,254 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from span_marker.decoding import covered_words, decode, decode_flat, reduce_logits, spans_at
+from span_marker.spans import count_spans, enumerate_spans, span_index
+from span_marker.types import EntityTable
+
+
+def table(entities):
+    """[(row, label, start, end), ...] -> EntityTable"""
+    columns = np.array(entities, dtype=np.int64).reshape(-1, 4).T
+    return EntityTable(*columns)
+
+
+def keep(candidates, scores):
+    return decode_flat(table(candidates), np.array(scores, dtype=np.float32)).tolist()
+
+
+def one_by_one(candidates, scores):
+    """The definition: the best candidate first, each unless it overlaps one that was kept."""
+    order = sorted(range(len(candidates)), key=lambda i: (-scores[i], *candidates[i][2:], candidates[i][1]))
+    kept = []
+    for i in order:
+        row, _, start, end = candidates[i]
+        if not any(candidates[k][0] == row and start < candidates[k][3] and candidates[k][2] < end for k in kept):
+            kept.append(i)
+    return sorted(kept, key=lambda i: (candidates[i][0], candidates[i][2]))
+
+
+@st.composite
+def scored_candidates(draw):
+    spans = st.tuples(st.integers(0, 4), st.integers(0, 15), st.integers(1, 8))
+    rows = draw(st.lists(spans, max_size=60, unique=True))
+    labels = draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows)))
+    # Few values, so that there are ties.
+    scores = draw(st.lists(st.sampled_from([0.25, 0.5, 0.75, 1.0]), min_size=len(rows), max_size=len(rows)))
+    candidates = [(row, label, start, start + size) for (row, start, size), label in zip(rows, labels, strict=True)]
+    return candidates, scores
+
+
+class TestReduceLogits:
+    def test_best_label_and_its_probability(self):
+        logits = torch.tensor([[[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]]])
+        labels, scores = reduce_logits(logits)
+        assert labels.tolist() == [[1, 0, 0]]
+        torch.testing.assert_close(scores, torch.tensor([[0.7310586, 0.8807971, 0.5]]))
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+    def test_types(self, dtype):
+        labels, scores = reduce_logits(torch.zeros(2, 3, 4, dtype=dtype))
+        assert (labels.dtype, scores.dtype) == (torch.int32, torch.float32)
+        assert labels.shape == scores.shape == (2, 3)
+
+    def test_half_precision_is_widened_before_the_softmax(self):
+        logits = torch.tensor([[[5.0, 0.0, 0.0]]])
+        assert torch.equal(reduce_logits(logits.half())[1], reduce_logits(logits)[1])
+
+    def test_no_span(self):
+        labels, scores = reduce_logits(torch.zeros(2, 0, 4))
+        assert labels.shape == scores.shape == (2, 0)
+
+
+class TestSpansAt:
+    def test_three_words(self):
+        starts, ends = spans_at([0, 1, 2, 3, 4], 3, 2)
+        assert starts.tolist() == [0, 0, 1, 1, 2]
+        assert ends.tolist() == [1, 2, 2, 3, 3]
+
+    def test_sentences_of_different_lengths(self):
+        starts, ends = spans_at([0, 2, 3], [1, 2, 3], 8)
+        assert (starts.tolist(), ends.tolist()) == ([0, 1, 1], [1, 2, 2])
+
+    def test_no_span(self):
+        starts, ends = spans_at([], [], 8)
+        assert starts.shape == ends.shape == (0,)
+
+    @given(st.integers(0, 60), st.integers(1, 65))
+    def test_inverts_the_index(self, num_words, max_length):
+        starts, ends = enumerate_spans(num_words, max_length)
+        found = spans_at(span_index(starts, ends, num_words, max_length), num_words, max_length)
+        assert found[0].tolist() == starts.tolist()
+        assert found[1].tolist() == ends.tolist()
+
+    @pytest.mark.parametrize("max_length", [8, 1000, 100_000])
+    def test_long_sentence(self, max_length):
+        index = np.unique(np.linspace(0, count_spans(100_000, max_length) - 1, 10_000).astype(np.int64))
+        assert np.array_equal(span_index(*spans_at(index, 100_000, max_length), 100_000, max_length), index)
+
+
+class TestCoveredWords:
+    def test_span_after_span(self):
+        assert covered_words(np.array([4, 0, 2]), np.array([6, 1, 5])).tolist() == [4, 5, 0, 2, 3, 4]
+
+    def test_no_span(self):
+        none = np.zeros(0, dtype=np.int64)
+        assert covered_words(none, none).tolist() == []
+
+
+class TestDecodeFlat:
+    def test_the_best_score_wins(self):
+        assert keep([(0, 1, 0, 2), (0, 1, 1, 3)], [0.6, 0.7]) == [1]
+        assert keep([(0, 1, 0, 2), (0, 1, 1, 3)], [0.7, 0.6]) == [0]
+
+    def test_neighbours_do_not_overlap(self):
+        assert keep([(0, 1, 0, 2), (0, 1, 2, 3)], [0.6, 0.7]) == [0, 1]
+
+    def test_rows_do_not_meet(self):
+        assert keep([(0, 1, 0, 2), (1, 1, 0, 2)], [0.6, 0.7]) == [0, 1]
+
+    def test_what_only_overlaps_a_loser_is_kept(self):
+        assert keep([(0, 1, 0, 2), (0, 1, 1, 4), (0, 1, 3, 5)], [0.9, 0.8, 0.7]) == [0, 2]
+
+    def test_a_kept_span_inside_a_longer_one_counts(self):
+        assert keep([(0, 1, 0, 5), (0, 1, 2, 3)], [0.8, 0.9]) == [1]
+
+    def test_order_is_row_then_start(self):
+        assert keep([(1, 1, 0, 1), (0, 1, 3, 4), (0, 1, 0, 1)], [0.9, 0.8, 0.7]) == [2, 1, 0]
+
+    @pytest.mark.parametrize(
+        ("candidates", "kept"),
+        [
+            ([(0, 1, 1, 2), (0, 1, 0, 2)], [1]),  # the earlier start, though longer
+            ([(0, 1, 0, 2), (0, 1, 0, 1)], [1]),  # then the earlier end
+            ([(0, 2, 0, 1), (0, 1, 0, 1)], [1]),  # then the lower label
+        ],
+    )
+    def test_equal_scores(self, candidates, kept):
+        assert keep(candidates, [1.0, 1.0]) == kept
+        assert keep(candidates[::-1], [1.0, 1.0]) == [1 - kept[0]]
+
+    def test_staircase_takes_every_other(self):
+        # Each step beats the one before it: as many rounds as entities.
+        candidates = [(0, 1, i, i + 2) for i in range(9)]
+        assert keep(candidates, [i / 10 for i in range(9)]) == [0, 2, 4, 6, 8]
+
+    def test_rows_far_apart(self):
+        assert keep([(10**6, 1, 500, 501), (3, 1, 0, 1)], [0.5, 0.6]) == [1, 0]
+
+    def test_nothing(self):
+        kept = decode_flat(table([]), np.zeros(0, dtype=np.float32))
+        assert kept.tolist() == []
+        assert kept.dtype == np.int64
+
+    @pytest.mark.parametrize(("start", "end"), [(2, 2), (3, 1), (-1, 1)])
+    def test_no_span_is_refused(self, start, end):
+        with pytest.raises(ValueError, match=rf"Row 7: the candidate \[{start}, {end}\) is no span"):
+            keep([(0, 1, 0, 1), (7, 1, start, end)], [0.5, 0.5])
+
+    def test_scores_must_match(self):
+        with pytest.raises(ValueError, match="2 candidates came with 1 scores"):
+            keep([(0, 1, 0, 1), (0, 1, 1, 2)], [0.5])
+
+    @given(scored_candidates())
+    def test_equals_one_by_one(self, given_candidates):
+        candidates, scores = given_candidates
+        assert keep(candidates, scores) == one_by_one(candidates, scores)
+
+    @given(scored_candidates())
+    def test_no_overlap_and_nothing_left_out(self, given_candidates):
+        candidates, scores = given_candidates
+        kept = keep(candidates, scores)
+        words = [(candidates[k][0], word) for k in kept for word in range(candidates[k][2], candidates[k][3])]
+        assert len(words) == len(set(words))
+        for row, _, start, end in candidates:
+            assert any((row, word) in words for word in range(start, end))
+
+    @given(scored_candidates(), st.randoms(use_true_random=False))
+    def test_the_order_of_the_candidates_does_not_matter(self, given_candidates, random):
+        candidates, scores = given_candidates
+        order = list(range(len(candidates)))
+        random.shuffle(order)
+        shuffled = keep([candidates[i] for i in order], [scores[i] for i in order])
+        assert [order[k] for k in shuffled] == keep(candidates, scores)
+
+
+class TestDecode:
+    def test_two_sentences(self):
+        # Spans of 2 words: (0,1) (0,2) (1,2); of 1 word: (0,1), then padding.
+        labels = np.array([[1, 2, 0], [3, -100, -100]])
+        scores = np.array([[0.5, 0.9, 0.8], [0.7, -100, -100]], dtype=np.float32)
+        entities, kept_scores = decode(labels, scores, [2, 1], 2, outside_id=0)
+        assert [column.tolist() for column in entities] == [[0, 1], [2, 3], [0, 0], [2, 1]]
+        assert kept_scores.tolist() == scores[[0, 1], [1, 0]].tolist()
+        assert kept_scores.dtype == np.float32
+        assert all(column.dtype == np.int64 for column in entities)
+
+    def test_padding_may_hold_anything(self):
+        entities, _ = decode([[1, 1, 1]], [[0.5, 0.9, 0.9]], [1], 2, outside_id=0)
+        assert [column.tolist() for column in entities] == [[0], [1], [0], [1]]
+
+    def test_the_outside_label_can_be_any(self):
+        entities, _ = decode([[1, 0]], [[0.5, 0.9]], [2], 1, outside_id=1)
+        assert [column.tolist() for column in entities] == [[0], [0], [1], [2]]
+
+    @pytest.mark.parametrize("shape", [(0, 0), (2, 0), (2, 3)])
+    def test_no_word_no_entity(self, shape):
+        entities, scores = decode(np.ones(shape, int), np.ones(shape), [0] * shape[0], 8, outside_id=0)
+        assert all(column.shape == (0,) for column in entities)
+        assert scores.shape == (0,)
+
+    def test_tensors(self):
+        labels, scores = reduce_logits(torch.tensor([[[0.0, 3.0]]]))
+        entities, _ = decode(labels, scores, torch.tensor([1]), 8, outside_id=0)
+        assert entities.ends.tolist() == [1]
+
+    def test_more_spans_than_columns(self):
+        with pytest.raises(ValueError, match="Row 1: 3 words have 5 candidate spans of up to 2 words, but only 3"):
+            decode(np.zeros((2, 3)), np.zeros((2, 3)), [2, 3], 2, outside_id=0)
+
+    @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(0, 5))
+    def test_sentences_together_equal_each_alone(self, seed, max_length, padding):
+        random = np.random.default_rng(seed)
+        num_words = random.integers(0, 12, size=6)
+        width = int(count_spans(num_words, max_length).max()) + padding
+        labels, scores = random.integers(0, 3, (6, width)), random.random((6, width), dtype=np.float32)
+        entities, kept_scores = decode(labels, scores, num_words, max_length, outside_id=1)
+        for row in range(6):
+            alone, alone_scores = decode(labels[[row]], scores[[row]], num_words[[row]], max_length, outside_id=1)
+            here = entities.rows == row
+            assert kept_scores[here].tolist() == alone_scores.tolist()
+            for column, expected in zip(entities[1:], alone[1:], strict=True):
+                assert column[here].tolist() == expected.tolist()
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("case", ["bert", "roberta", "xlm_roberta", "bert_document_context"])
+def test_logits_of_the_reference_give_its_entities(shared, case):
+    expected = json.loads((shared / "reference" / case / "expected.json").read_text(encoding="utf8"))
+    config = json.loads((shared / "reference" / case / "model" / "config.json").read_text(encoding="utf8"))
+    sentences = expected["preprocessed"]["rows"]["tokens"]
+    logits = [torch.tensor(row) for row in expected["logits"]]
+    found = []
+    for tokens in sentences:
+        # Spread over several rows: the rows of a sentence hold its spans one after the other.
+        spans = []
+        while sum(map(len, spans)) < count_spans(len(tokens), config["entity_max_length"]):
+            spans.append(logits.pop(0))
+        labels, scores = reduce_logits(torch.cat(spans)[None])
+        entities, kept = decode(labels, scores, [len(tokens)], config["entity_max_length"], outside_id=0)
+        found.append([*zip(*(column.tolist() for column in entities[1:]), kept.tolist(), strict=True)])
+    assert not logits
+    assert expected["predict"]["inputs"]["tokens"][: len(sentences)] == sentences
+    # The second document goes on in the prediction's rows: its sentences have another context there.
+    complete = 6 if case == "bert_document_context" else len(sentences)
+    for entities, wanted in zip(found[:complete], expected["predict"]["entities"][:complete], strict=True):
+        assert [(config["id2label"][str(label)], start, end) for label, start, end, _ in entities] == [
+            (entity["label"], entity["word_start_index"], entity["word_end_index"]) for entity in wanted
+        ]
+        assert [score for *_, score in entities] == pytest.approx([entity["score"] for entity in wanted], abs=1e-4)
