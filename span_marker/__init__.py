@@ -1,0 +1,50 @@
+"""Span-based named entity recognition with levitated markers.
+
+Importing the package makes span marker checkpoints known to transformers' auto classes.
+"""
+
+from transformers import AutoConfig, AutoModel, TrainingArguments
+
+from span_marker._version import __version__
+from span_marker.configuration import SpanMarkerConfig
+from span_marker.data_collator import SpanMarkerDataCollator
+from span_marker.evaluation import NERMetric
+from span_marker.label_normalizer import (
+    AutoLabelNormalizer,
+    LabelNormalizer,
+    LabelNormalizerBIOES,
+    LabelNormalizerBILOU,
+    LabelNormalizerIOB,
+    LabelNormalizerNoScheme,
+    LabelNormalizerScheme,
+)
+from span_marker.model_card import SpanMarkerModelCardData
+from span_marker.modeling import SpanMarkerModel
+from span_marker.output import SpanMarkerOutput
+from span_marker.schemes import Scheme
+from span_marker.tokenizer import SpanMarkerTokenizer
+from span_marker.trainer import Trainer
+
+__all__ = [
+    "AutoLabelNormalizer",
+    "LabelNormalizer",
+    "LabelNormalizerBIOES",
+    "LabelNormalizerBILOU",
+    "LabelNormalizerIOB",
+    "LabelNormalizerNoScheme",
+    "LabelNormalizerScheme",
+    "NERMetric",
+    "Scheme",
+    "SpanMarkerConfig",
+    "SpanMarkerDataCollator",
+    "SpanMarkerModel",
+    "SpanMarkerModelCardData",
+    "SpanMarkerOutput",
+    "SpanMarkerTokenizer",
+    "Trainer",
+    "TrainingArguments",
+    "__version__",
+]
+
+AutoConfig.register(SpanMarkerConfig.model_type, SpanMarkerConfig)
+AutoModel.register(SpanMarkerConfig, SpanMarkerModel)

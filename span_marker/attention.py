@@ -1,0 +1,221 @@
+"""Attention over text and levitated markers (PL-Marker, Ye et al. 2022).
+
+A sequence is laid out as ``[text | start markers | end markers]``. Text attends to text. A marker attends to all text,
+to itself and to its partner, the other marker of its span. So the attention of a marker is a softmax over T + 2 scores,
+and cost and memory grow with markers times text, never with markers squared.
+
+Sentences of one batch differ far more in spans than in words. Batches are therefore packed: the encoder's layers see
+one long row ``[all texts | all start markers | all end markers]`` without padding; only attention, a small part of the
+work, is padded per sentence.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+ATTENTION_NAME = "span_marker"
+POSITION_OFFSET = 2
+"""Position id of the first token; the two below it are RoBERTa's padding positions, kept for every encoder."""
+
+
+@dataclass(frozen=True)
+class MarkerLayout:
+    """Where text and markers lie in a batch of sequences ``[text | start markers | end markers]``.
+
+    Attributes:
+        text_mask: True for text tokens, false for padding. Shape: ``[batch, text]``.
+        span_mask: True for spans, false for padding. Shape: ``[batch, spans]``.
+        start_positions: Index of each span's first token in the text. Shape: ``[batch, spans]``.
+        end_positions: Index of each span's last token in the text. Shape: ``[batch, spans]``.
+    """
+
+    text_mask: Tensor
+    span_mask: Tensor
+    start_positions: Tensor
+    end_positions: Tensor
+
+    @cached_property
+    def position_ids(self) -> Tensor:
+        """Position of each token; a marker's is that of the token it stands for.
+
+        Padding stands at 1, as in RoBERTa. Shape: ``[batch, text + 2 * spans]``.
+        """
+        index = torch.arange(self.text_mask.shape[1], device=self.text_mask.device).expand_as(self.text_mask)
+        positions = torch.cat([index, self.start_positions, self.end_positions], dim=1) + POSITION_OFFSET
+        return positions.masked_fill(~self.token_mask, POSITION_OFFSET - 1)
+
+    @cached_property
+    def token_mask(self) -> Tensor:
+        """True for tokens and markers, false for padding. Shape: ``[batch, text + 2 * spans]``."""
+        return torch.cat([self.text_mask, self.span_mask, self.span_mask], dim=1)
+
+    @cached_property
+    def text_index(self) -> Tensor:
+        """Index of each text token in the flattened ``[batch, text]``. Shape: ``[packed texts]``."""
+        return self.text_mask.flatten().nonzero().squeeze(1)
+
+    @cached_property
+    def span_index(self) -> Tensor:
+        """Index of each span in the flattened ``[batch, spans]``. Shape: ``[packed spans]``."""
+        return self.span_mask.flatten().nonzero().squeeze(1)
+
+    @cached_property
+    def text_rows(self) -> Tensor:
+        """Index of each text token in the packed texts; padding points anywhere. Shape: ``[batch, text]``."""
+        return self.text_mask.flatten().cumsum(0).sub(1).clamp(min=0).view_as(self.text_mask)
+
+    @cached_property
+    def span_rows(self) -> Tensor:
+        """Index of each span among the packed spans; padding points anywhere. Shape: ``[batch, spans]``."""
+        return self.span_mask.flatten().cumsum(0).sub(1).clamp(min=0).view_as(self.span_mask)
+
+    @cached_property
+    def packed_index(self) -> Tensor:
+        """Index of each packed token in the flattened ``[batch, text + 2 * spans]``. Shape: ``[packed]``."""
+        text, spans = self.text_mask.shape[1], self.span_mask.shape[1]
+        row_length = text + 2 * spans
+        text_row, text_column = self.text_index // text, self.text_index % text
+        span_row, span_column = self.span_index // spans, self.span_index % spans
+        starts = span_row * row_length + text + span_column
+        return torch.cat([text_row * row_length + text_column, starts, starts + spans])
+
+    def visible_text(self, window: int | None = None) -> Tensor:
+        """Tell which text tokens each token and marker may attend to.
+
+        Args:
+            window: Largest distance between positions, for encoders with local attention. ``None``: no limit.
+
+        Returns:
+            Shape: ``[batch, 1, 1 or text + 2 * spans, text]``, boolean.
+        """
+        visible = self.text_mask[:, None, None, :]
+        if window is None:
+            return visible
+        distance = self.position_ids[:, :, None] - self.position_ids[:, None, : self.text_mask.shape[1]]
+        return visible & (distance.abs() <= window)[:, None]
+
+    def visible(self) -> Tensor:
+        """Tell for each pair of tokens whether the first may attend to the second.
+
+        Returns:
+            Shape: ``[batch, text + 2 * spans, text + 2 * spans]``, boolean.
+        """
+        batch, text = self.text_mask.shape
+        spans = torch.arange(self.span_mask.shape[1], device=self.text_mask.device)
+        none = torch.full((text,), -1, device=spans.device)
+        span = torch.cat([none, spans, spans])
+        visible = (span[:, None] == span[None, :]).repeat(batch, 1, 1)
+        visible[:, :, :text] = self.text_mask[:, None, :]
+        return visible
+
+
+def additive_mask(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """Turn a boolean mask into one to add to attention scores.
+
+    Args:
+        visible: True where attention is allowed.
+        dtype: Floating point type of the scores.
+
+    Returns:
+        0 where attention is allowed, else the type's minimum: finite, so that a row without any text has no NaN.
+    """
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, torch.finfo(dtype).min)
+
+
+def marker_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    *,
+    marker_layout: MarkerLayout,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attend over packed text and markers; an attention function for transformers' attention interface.
+
+    Args:
+        module: The calling attention module.
+        query: Shape: ``[1, heads, packed, head size]``.
+        key: Shape: ``[1, key heads, packed, head size]``; several query heads may share one key head.
+        value: Shape: as ``key``.
+        attention_mask: Ignored: the layout says what is visible.
+        scaling: Factor of the scores. ``None``: one over the square root of the head size.
+        dropout: Dropout rate of the attention weights.
+        marker_layout: Where text and markers lie.
+        sliding_window: One more than the largest distance that a local layer sees.
+
+    Returns:
+        The attended values, shape ``[1, packed, heads, head size]``, and no attention weights.
+    """
+    layout = marker_layout
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    pairs = len(layout.span_index)
+    sizes = [query.shape[2] - 2 * pairs, pairs, pairs]
+    # Each of these: text, start markers and end markers. Shape: [packed, heads, head size].
+    queries, keys, values = (states[0].transpose(0, 1).split(sizes) for states in (query, key, value))
+    bias = additive_mask(layout.visible_text(None if sliding_window is None else sliding_window - 1), query.dtype)
+    text_bias, marker_bias = bias, bias
+    if sliding_window is not None:
+        text_bias, marker_bias = bias.tensor_split([layout.text_mask.shape[1]], dim=2)
+
+    text_query, text_key, text_value = (part[0][layout.text_rows].transpose(1, 2) for part in (queries, keys, values))
+    attended = nn.functional.scaled_dot_product_attention(
+        text_query, text_key, text_value, attn_mask=text_bias, dropout_p=dropout, scale=scaling
+    )
+    output = [attended.transpose(1, 2).flatten(0, 1)[layout.text_index]]
+    if pairs:
+        weights = _marker_weights(layout, queries, keys, text_key, marker_bias, scaling)
+        weights = nn.functional.dropout(weights, dropout, training=dropout > 0)
+        output += _marker_values(layout, weights, text_value, values)
+    return torch.cat(output)[None], None
+
+
+def _marker_weights(
+    layout: MarkerLayout,
+    queries: tuple[Tensor, ...],
+    keys: tuple[Tensor, ...],
+    text_key: Tensor,
+    bias: Tensor,
+    scaling: float,
+) -> Tensor:
+    """Compute what each marker attends to: text, itself, its partner. Shape: ``[batch, heads, 2 * spans, text + 2]``."""
+    _, start_query, end_query = queries
+    _, start_key, end_key = keys
+    of_start = torch.stack([(start_query * start_key).sum(-1), (start_query * end_key).sum(-1)], dim=-1)
+    of_end = torch.stack([(end_query * end_key).sum(-1), (end_query * start_key).sum(-1)], dim=-1)
+    query = torch.cat([start_query[layout.span_rows], end_query[layout.span_rows]], dim=1).transpose(1, 2)
+    pair_scores = torch.cat([of_start[layout.span_rows], of_end[layout.span_rows]], dim=1).transpose(1, 2)
+    text_scores = (query * scaling) @ text_key.transpose(-1, -2) + bias
+    scores = torch.cat([text_scores, pair_scores * scaling], dim=-1)
+    return scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+
+
+def _marker_values(
+    layout: MarkerLayout, weights: Tensor, text_value: Tensor, values: tuple[Tensor, ...]
+) -> list[Tensor]:
+    """Sum the values each marker attends to. Shape of both, starts and ends: ``[packed spans, heads, head size]``."""
+    _, start_value, end_value = values
+    spans = layout.span_mask.shape[1]
+    from_text, from_pair = (part.transpose(1, 2).split(spans, dim=1) for part in (weights[..., :-2] @ text_value, weights[..., -2:]))
+    start, end = (part.flatten(0, 1)[layout.span_index] for part in from_text)
+    (start_self, start_other), (end_self, end_other) = (
+        part.flatten(0, 1)[layout.span_index].split(1, dim=-1) for part in from_pair
+    )
+    return [
+        start + start_self * start_value + start_other * end_value,
+        end + end_self * end_value + end_other * start_value,
+    ]
+
+
+AttentionInterface.register(ATTENTION_NAME, marker_attention)

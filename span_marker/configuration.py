@@ -1,0 +1,210 @@
+"""The model's configuration: labels, lengths and the encoder's own configuration."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig
+
+from span_marker.schemes import OUTSIDE, LabelScheme, Scheme
+
+_LEAST = {
+    "model_max_length": 3,
+    "marker_max_length": 1,
+    "entity_max_length": 1,
+    "max_prev_context": 0,
+    "max_next_context": 0,
+}
+_NOT_THE_ENCODERS = (
+    "_name_or_path",
+    "name_or_path",
+    "attn_implementation",
+    "experts_implementation",
+    "dtype",
+    "torch_dtype",
+)
+
+
+class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
+    """Configuration of a [`SpanMarkerModel`].
+
+    ``id2label`` and ``label2id`` hold the entity types ("O", "LOC", ...); the tags of the data set ("B-LOC", "I-LOC",
+    ...) are kept in ``encoder["id2label"]``, and ``id2reduced_id`` maps the latter's ids to the former's.
+
+    Args:
+        encoder_config: The encoder's configuration, as an object or as a dictionary.
+        model_max_length: Most tokens of text per sentence, special tokens included. ``None``: what the encoder holds.
+        marker_max_length: Most marker pairs that a training sample of full text length carries.
+        entity_max_length: Longest entity, in words.
+        max_prev_context: Most sentences of left context in document-level mode. ``None``: no limit.
+        max_next_context: Most sentences of right context in document-level mode. ``None``: no limit.
+        **kwargs: Further attributes, among them those that a saved configuration holds.
+
+    Raises:
+        ValueError: A length is not a positive integer, or a context limit is negative.
+    """
+
+    model_type = "span-marker"
+    is_composition = True
+
+    def __init__(
+        self,
+        encoder_config: PreTrainedConfig | Mapping[str, Any] | None = None,
+        model_max_length: int | None = None,
+        marker_max_length: int = 128,
+        entity_max_length: int = 8,
+        max_prev_context: int | None = None,
+        max_next_context: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(encoder_config, PreTrainedConfig):
+            encoder_config = encoder_config.to_dict()
+        self.encoder: dict[str, Any] = dict(kwargs.pop("encoder", None) or encoder_config or {})
+        self.model_max_length = model_max_length
+        self.marker_max_length = marker_max_length
+        self.entity_max_length = entity_max_length
+        self.max_prev_context = max_prev_context
+        self.max_next_context = max_next_context
+        self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
+        self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
+        self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))
+        self.scheme: str | None = kwargs.pop("scheme", None)
+        reduced = kwargs.pop("id2reduced_id", None)
+        self.id2reduced_id = None if reduced is None else {int(key): int(value) for key, value in reduced.items()}
+        kwargs.pop("attn_implementation", None)  # the package chooses it; a file must not make transformers fetch one
+        super().__init__(**kwargs)
+        self._check_lengths()
+
+    @property
+    def tags(self) -> list[str]:
+        """The data set's tags in the order of their ids: "O", "B-LOC", "I-LOC", ..."""
+        names = self.encoder.get("id2label") or self.id2label
+        return [name for _, name in sorted((int(key), name) for key, name in names.items())]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels a span can get, in the order of their ids: "O" and the entity types."""
+        return [self.id2label[index] for index in range(len(self.id2label))]
+
+    @property
+    def label_scheme(self) -> LabelScheme:
+        """How the tags encode entities."""
+        return LabelScheme.from_labels(self.tags, self.scheme)
+
+    @property
+    def outside_id(self) -> int:
+        """Id of the label "O"."""
+        return int(self.label2id[OUTSIDE])
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there is any entity type; a model started without labels gets them from the Trainer."""
+        return len(self.id2label) > 1 and OUTSIDE in self.label2id
+
+    @property
+    def encoder_config(self) -> PreTrainedConfig:
+        """The encoder's configuration as an object of its own class.
+
+        Raises:
+            ValueError: The configuration names no model type, or one that transformers does not know.
+        """
+        settings = dict(self.encoder)
+        model_type = settings.pop("model_type", None)
+        if model_type not in CONFIG_MAPPING:
+            raise ValueError(
+                f"The configuration's encoder has model_type {model_type!r}, which the installed transformers does not "
+                "know. Upgrade transformers, or load the encoder yourself and pass it: "
+                "SpanMarkerModel(config, encoder=encoder)."
+            )
+        # The folder's own weights, and the floating point type they are loaded in, are what counts; a path that an
+        # earlier training run saved is not followed, nor is an attention implementation fetched from the Hub.
+        for name in _NOT_THE_ENCODERS:
+            settings.pop(name, None)
+        return CONFIG_MAPPING[model_type].from_dict(settings)
+
+    def set_labels(self, tags: Sequence[str] | None, scheme: Scheme | str | None = None) -> None:
+        """Set the data set's tags, and from them the labels that a span can get.
+
+        Args:
+            tags: The tags in the order of their ids, such as ``["O", "B-LOC", "I-LOC"]``, or plain entity types.
+                ``None``: not known yet.
+            scheme: The tagging scheme. ``None``: detected from the tags.
+
+        Raises:
+            ValueError: The tags hold no "O", repeat themselves or do not fit the scheme.
+        """
+        tags, labels, reduced = ((OUTSIDE,), (OUTSIDE,), None) if tags is None else _reduce(tags, scheme)
+        self.scheme = None if scheme is None else Scheme(scheme).value
+        self.encoder["id2label"] = dict(enumerate(tags))
+        self.encoder["label2id"] = {tag: index for index, tag in enumerate(tags)}
+        self.id2label = dict(enumerate(labels))
+        self.label2id = {label: index for index, label in enumerate(labels)}
+        self.id2reduced_id = reduced
+
+    def override(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Change settings of the model or of its encoder.
+
+        Args:
+            settings: The new values by name.
+
+        Returns:
+            Those of the settings that neither has.
+
+        Raises:
+            ValueError: A length is not a positive integer, or a context limit is negative.
+        """
+        unknown = {}
+        for name, value in settings.items():
+            if name in self.encoder:
+                self.encoder[name] = value
+            if hasattr(self, name):
+                setattr(self, name, value)
+            elif name not in self.encoder:
+                unknown[name] = value
+        self._check_lengths()
+        return unknown
+
+    def are_labels_schemed(self) -> bool:
+        """Tell whether the tags follow a scheme such as IOB2, rather than naming entity types directly."""
+        return self.label_scheme.scheme is not Scheme.NONE
+
+    def get_scheme_tags(self) -> set[str]:
+        """Return the prefixes that the tags use, "O" among them: ``{"B", "I", "O"}`` for IOB2."""
+        return {tag[:1] for tag in self.tags}
+
+    def group_label_ids_by_tag(self) -> dict[str, set[int]]:
+        """Group the ids of the tags by their prefix."""
+        groups: dict[str, set[int]] = {}
+        for index, tag in enumerate(self.tags):
+            groups.setdefault(tag[:1], set()).add(index)
+        return groups
+
+    def get(self, options: str | Iterable[str], default: Any = None) -> Any:
+        """Return the first of several settings that the encoder's configuration holds.
+
+        Args:
+            options: Name of a setting, or several names in order of preference.
+            default: What to return when none is set.
+        """
+        names = [options] if isinstance(options, str) else options
+        return next((self.encoder[name] for name in names if self.encoder.get(name) is not None), default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialise, leaving out the settings that have no value of their own here."""
+        settings: dict[str, Any] = super().to_dict()
+        return {key: value for key, value in settings.items() if key != "scheme" or value is not None}
+
+    def _check_lengths(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is None and name not in ("marker_max_length", "entity_max_length"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, but it is {value!r}.")
+
+
+def _reduce(
+    tags: Sequence[str], scheme: Scheme | str | None
+) -> tuple[Sequence[str], Sequence[str], dict[int, int] | None]:
+    """Find the labels of spans, and for schemed tags the label id of each tag."""
+    found = LabelScheme.from_labels(tags, scheme)
+    return tags, found.labels, None if found.scheme is Scheme.NONE else dict(enumerate(found.reduced_ids))

@@ -1,0 +1,293 @@
+"""Texts and sentences to entities, without a Trainer."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+from transformers.utils import logging
+
+from span_marker.configuration import SpanMarkerConfig
+from span_marker.data_collator import SpanMarkerDataCollator
+from span_marker.decoding import decode, reduce_logits
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context
+from span_marker.span_columns import span_columns
+from span_marker.spans import enumerate_spans
+from span_marker.tokenizer import SpanMarkerTokenizer
+from span_marker.types import Columns, IntArray
+from span_marker.word_encoding import EncodedWords
+
+logger = logging.get_logger(__name__)
+
+Prediction: TypeAlias = dict[str, Any]
+Predictions: TypeAlias = list[Prediction] | list[list[Prediction]]
+Sentences: TypeAlias = Sequence[str] | Sequence[Sequence[str]]
+
+SPANS_PER_CALL = 16_384
+"""Most candidate spans in one forward pass; a batch with more goes through the model in several."""
+_WINDOW = 8192  # sentences that are encoded, sorted by length and batched together
+
+
+class SpanClassifier(Protocol):
+    """What prediction needs of a model."""
+
+    config: SpanMarkerConfig
+    tokenizer: SpanMarkerTokenizer | None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+
+    def __call__(self, **batch: Any) -> Any:
+        """Classify a collated batch; the output has ``logits``."""
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """The inputs of `predict` in one form.
+
+    Attributes:
+        sentences: Texts or lists of words.
+        is_single: Whether one sentence was given alone, so that its entities are returned alone.
+        documents: The columns ``document_id`` and ``sentence_id``, or none.
+    """
+
+    sentences: Sentences
+    is_single: bool
+    documents: Columns
+
+
+def predict(
+    model: Any,
+    inputs: str | Sequence[str] | Sequence[Sequence[str]] | Dataset,
+    batch_size: int = 4,
+    show_progress_bar: bool = False,
+    *,
+    is_split_into_words: bool | None = None,
+) -> Predictions:
+    """Find the entities in texts or pre-split sentences.
+
+    Args:
+        model: The model, with its tokenizer.
+        inputs: One of: a text; a list of texts; a sentence as a list of words; a list of such sentences; a data set
+            with a column ``tokens`` of texts or lists of words, and for document-level context ``document_id`` and
+            ``sentence_id``. A list of two or more strings without any space in them is one sentence of words.
+        batch_size: Number of sentences in a forward pass.
+        show_progress_bar: Whether to show progress.
+        is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
+            ``None``: told by their spaces, as above.
+
+    Returns:
+        A list of entities for one text or one sentence of words, else one such list for each input, in their order. An
+        entity has ``span``, ``label``, ``score`` (its probability) and its place, the end exclusive:
+        ``char_start_index`` and ``char_end_index`` in a text, ``word_start_index`` and ``word_end_index`` in a sentence
+        of words.
+
+    Raises:
+        TypeError: The inputs are none of these.
+        ValueError: The batch size is not positive, a data set lacks ``tokens``, or the model has no entity types.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, but it is {batch_size}.")
+    if not model.config.has_labels:
+        raise ValueError("The model has no entity types yet. Train it, or load a trained one.")
+    parsed = _parse(inputs, is_split_into_words)
+    total = len(parsed.sentences)
+    # Document context looks at all sentences; without it memory stays bounded.
+    window = total if parsed.documents else _WINDOW
+    if model.config.trained_with_document_context and not parsed.documents and total:
+        logger.warning_once(
+            "The model was trained with document-level context, but the inputs have none. Pass a Dataset with the "
+            f"columns 'tokens', {DOCUMENT_ID!r} and {SENTENCE_ID!r} for the best results."
+        )
+    results: list[list[Prediction]] = []
+    with _evaluating(model), tqdm(total=total, disable=not show_progress_bar, desc="Predicting") as bar:
+        for start in range(0, total, max(window, 1)):
+            results += _predict_window(
+                model, parsed.sentences[start : start + window], parsed.documents, batch_size, bar
+            )
+    return results[0] if parsed.is_single else results
+
+
+def classify_spans(model: SpanClassifier, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Find the best label of each candidate span of a collated batch.
+
+    Args:
+        model: The model.
+        batch: The collator's output, on the model's device; ``labels`` and what else forward does not need is ignored.
+
+    Returns:
+        Label ids (int32) and their probabilities (float32); padding is undefined. Shape of each: ``[batch, spans]``.
+    """
+    starts, ends, counts = batch["start_positions"], batch["end_positions"], batch["num_spans"]
+    rows, spans = starts.shape
+    size = max(SPANS_PER_CALL // max(rows, 1), 1)
+    pieces = [
+        reduce_logits(
+            model(
+                input_ids=batch["input_ids"],
+                attention_mask=batch["attention_mask"],
+                start_positions=starts[:, offset : offset + size],
+                end_positions=ends[:, offset : offset + size],
+                num_spans=(counts - offset).clamp(0, size),
+                return_dict=True,
+            ).logits
+        )
+        for offset in range(0, spans, size)
+    ]
+    labels, scores = zip(*pieces, strict=True)
+    return torch.cat(labels, dim=1), torch.cat(scores, dim=1)
+
+
+def _predict_window(
+    model: Any, sentences: Sentences, documents: Columns, batch_size: int, bar: "tqdm[Any]"
+) -> list[list[Prediction]]:
+    """Predict sentences that are encoded together, longest first, so that a batch has little padding."""
+    config: SpanMarkerConfig = model.config
+    tokenizer: SpanMarkerTokenizer = model.tokenizer
+    encoded = tokenizer.encode(sentences)
+    _warn_of_cut_sentences(encoded, tokenizer.model_max_length)
+    columns = span_columns(encoded, config.entity_max_length)
+    if documents:
+        columns = _add_context(columns | documents, tokenizer, config)
+    collate = SpanMarkerDataCollator(tokenizer)
+    num_spans = np.array(columns["num_spans"])
+    cost = np.array([len(ids) for ids in columns["input_ids"]]) + 2 * num_spans
+    order = [index for index in np.argsort(-cost, kind="stable").tolist() if num_spans[index]]
+    bar.update(len(sentences) - len(order))
+
+    results: list[list[Prediction]] = [[] for _ in sentences]
+    for offset in range(0, len(order), batch_size):
+        indices = order[offset : offset + batch_size]
+        batch = collate([{name: column[index] for name, column in columns.items()} for index in indices])
+        labels, scores = classify_spans(model, {name: tensor.to(model.device) for name, tensor in batch.items()})
+        words = encoded.kept_words[indices]
+        label_ids = labels.cpu().numpy()
+        _outrule_blank_ends(label_ids, encoded, indices, config)
+        found, probabilities = decode(
+            label_ids, scores.cpu().numpy(), words, config.entity_max_length, config.outside_id
+        )
+        for row, label, start, end, score in zip(*(c.tolist() for c in (*found, probabilities)), strict=True):
+            index = indices[row]
+            place = _place(sentences[index], encoded, index, start, end)
+            results[index].append({"span": place.pop("span"), "label": config.id2label[label], "score": score, **place})
+        bar.update(len(indices))
+    return results
+
+
+def _outrule_blank_ends(
+    label_ids: IntArray, encoded: EncodedWords, indices: list[int], config: SpanMarkerConfig
+) -> None:
+    """Label spans of a text "O" that begin or end with a word of nothing but whitespace; some tokenizers make such.
+
+    Args:
+        label_ids: Best label of each candidate span, changed in place. Shape: ``[batch, spans]``.
+        encoded: The sentences.
+        indices: Which of them the batch holds. Shape: ``[batch]``.
+        config: The model's configuration.
+    """
+    if encoded.character_spans is None:
+        return
+    for row, index in enumerate(indices):
+        spans = encoded.character_spans[index]
+        blank = spans[:, 0] == spans[:, 1]
+        if blank.any():
+            starts, ends = enumerate_spans(int(encoded.kept_words[index]), config.entity_max_length)
+            label_ids[row, : len(starts)][blank[starts] | blank[ends - 1]] = config.outside_id
+
+
+def _place(sentence: str | Sequence[str], encoded: EncodedWords, index: int, start: int, end: int) -> dict[str, Any]:
+    """Describe where an entity is: words ``start`` to ``end`` (exclusive) of a sentence."""
+    if encoded.character_spans is None:
+        return {"span": list(sentence[start:end]), "word_start_index": start, "word_end_index": end}
+    spans = encoded.character_spans[index]
+    first, last = int(spans[start, 0]), int(spans[end - 1, 1])
+    return {"span": sentence[first:last], "char_start_index": first, "char_end_index": last}
+
+
+def _add_context(columns: Columns, tokenizer: SpanMarkerTokenizer, config: SpanMarkerConfig) -> Columns:
+    """Add document-level context to encoded sentences."""
+    rows = add_context(
+        Dataset.from_dict(columns),
+        tokenizer.model_max_length,
+        config.max_prev_context,
+        config.max_next_context,
+        show_progress_bar=False,
+        num_special_tokens=tokenizer.num_special_tokens,
+    )
+    return {name: list(rows[name]) for name in columns}
+
+
+def _parse(inputs: Any, is_split_into_words: bool | None) -> _Inputs:
+    """Bring the inputs of `predict` into one form.
+
+    Raises:
+        TypeError: They are none of the accepted forms.
+        ValueError: A data set lacks ``tokens``.
+    """
+    if isinstance(inputs, Dataset):
+        if "tokens" not in inputs.column_names:
+            raise ValueError(f"The data set needs a column 'tokens', but it has {', '.join(inputs.column_names)}.")
+        ids = (DOCUMENT_ID, SENTENCE_ID)
+        documents = {name: list(inputs[name]) for name in ids} if set(ids) <= set(inputs.column_names) else {}
+        return _Inputs(_checked(list(inputs["tokens"])), False, documents)
+    if isinstance(inputs, str):
+        return _Inputs([inputs], True, {})
+    if not isinstance(inputs, list | tuple):
+        raise TypeError(f"{_EXPECTED}, but got {type(inputs).__name__}.")
+    if inputs and all(isinstance(item, str) for item in inputs):
+        if is_split_into_words is None:
+            is_split_into_words = len(inputs) > 1 and not any(" " in item for item in inputs)
+        return _Inputs([list(inputs)], True, {}) if is_split_into_words else _Inputs(list(inputs), False, {})
+    return _Inputs(_checked(list(inputs)), False, {})
+
+
+_EXPECTED = "Expected a text, a list of texts, a list of words, a list of lists of words, or a Dataset"
+
+
+def _checked(sentences: list[Any]) -> Sentences:
+    """Refuse what is neither all texts nor all lists of words.
+
+    Raises:
+        TypeError: With the first row that does not fit.
+    """
+    kind = str if sentences and isinstance(sentences[0], str) else list | tuple
+    for row, sentence in enumerate(sentences):
+        if not isinstance(sentence, kind):
+            given = f"{sentence!r:.60}" if isinstance(sentence, str) else type(sentence).__name__
+            raise TypeError(f"{_EXPECTED}, all of one kind, but row {row} is {given}.")
+        try:
+            "".join(sentence)  # checks all words in one call
+        except TypeError as error:
+            place, word = next((place, word) for place, word in enumerate(sentence) if not isinstance(word, str))
+            raise TypeError(f"{_EXPECTED}, but word {place} of row {row} is {word!r:.60}.") from error
+    return sentences
+
+
+def _warn_of_cut_sentences(encoded: EncodedWords, length: int) -> None:
+    """Say which words were not searched because they do not fit the model."""
+    cut = np.flatnonzero(encoded.kept_words < encoded.num_words)
+    if len(cut):
+        row = int(cut[0])
+        logger.warning(
+            f"{len(cut)} of {len(encoded.num_words)} sentences have more than the model's {length} tokens; entities "
+            f"beyond are not found. The first has {encoded.num_words[row]} words, of which {encoded.kept_words[row]} "
+            "were searched. Split long texts into sentences."
+        )
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradients off for a while."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was_training)

@@ -1,0 +1,382 @@
+"""The span marker model: an encoder over text and levitated markers, and a classifier over marker pairs."""
+
+import os
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.utils import can_return_tuple, logging
+
+from span_marker._version import __version__
+from span_marker.attention import POSITION_OFFSET, MarkerLayout
+from span_marker.configuration import SpanMarkerConfig
+from span_marker.data_collator import IGNORED_LABEL
+from span_marker.encoders import check_encoder, choose_runner
+from span_marker.inference import Predictions, predict
+from span_marker.loading import naming
+from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
+from span_marker.output import SpanMarkerOutput
+from span_marker.schemes import LabelScheme, Scheme
+from span_marker.tokenizer import SpanMarkerTokenizer
+
+logger = logging.get_logger(__name__)
+Self = TypeVar("Self", bound="SpanMarkerModel")
+
+_SPAN_SETTINGS = ("model_max_length", "marker_max_length", "entity_max_length", "max_prev_context", "max_next_context")
+_HUB_SETTINGS = (
+    "cache_dir",
+    "force_download",
+    "local_files_only",
+    "token",
+    "revision",
+    "subfolder",
+    "trust_remote_code",
+)
+_LOADER_SETTINGS = (*_HUB_SETTINGS, "dtype", "torch_dtype")
+_POSITION_TABLES = ("position_embeddings", "wpe")
+_DEFAULT_LENGTH = 512
+
+
+class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
+    """Span classification with levitated markers.
+
+    Each candidate span gets a start and an end marker that share the position of its first and last token, read the
+    text and each other, and are classified together (PL-Marker, Ye et al. 2022; SpanMarker, Aarsen 2023).
+
+    Args:
+        config: The configuration, with labels.
+        encoder: The encoder. ``None``: one with random weights, made from the configuration.
+        model_card_data: What the model card says that the model cannot know.
+
+    Raises:
+        ValueError: The encoder cannot carry markers.
+    """
+
+    config_class = SpanMarkerConfig
+    base_model_prefix = "encoder"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    accepts_loss_kwargs = True
+
+    def __init__(
+        self,
+        config: SpanMarkerConfig,
+        encoder: PreTrainedModel | None = None,
+        model_card_data: SpanMarkerModelCardData | None = None,
+    ) -> None:
+        super().__init__(config)
+        self.encoder = encoder if encoder is not None else AutoModel.from_config(config.encoder_config)
+        self._runner = choose_runner(self.encoder)
+        self.dropout = nn.Dropout(config.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
+        self.classifier = nn.Linear(2 * self.encoder.config.hidden_size, config.num_labels)
+        self.model_card_data = model_card_data or SpanMarkerModelCardData()
+        self.tokenizer: SpanMarkerTokenizer | None = None
+        if self.device.type != "meta":
+            check_encoder(self.encoder, self._runner)
+        self.post_init()
+
+    def set_tokenizer(self, tokenizer: SpanMarkerTokenizer) -> None:
+        """Give the model the tokenizer that `predict` and `save_pretrained` use.
+
+        Args:
+            tokenizer: The tokenizer, which holds the two markers.
+        """
+        self.tokenizer = tokenizer
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialise the classifier; the encoder initialises itself."""
+        if module is self.classifier:
+            nn.init.normal_(module.weight, std=self.config.get("initializer_range", default=0.02))
+            nn.init.zeros_(module.bias)
+
+    @can_return_tuple  # type: ignore[untyped-decorator]
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        start_positions: Tensor,
+        end_positions: Tensor,
+        num_spans: Tensor,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> SpanMarkerOutput:
+        """Classify candidate spans.
+
+        Args:
+            input_ids: Text with special tokens. Shape: ``[batch, text]``.
+            attention_mask: True (or 1) for text, false (or 0) for padding. Shape: ``[batch, text]``.
+            start_positions: Index of each span's first token in ``input_ids``. Shape: ``[batch, spans]``.
+            end_positions: Index of each span's last token in ``input_ids``. Shape: ``[batch, spans]``.
+            num_spans: Number of spans of each row, the rest is padding. Shape: ``[batch]``.
+            labels: Label id of each span, -100 for padding. Shape: ``[batch, spans]``.
+            num_items_in_batch: Number of labelled spans that the loss is averaged over, where that is more than
+                this batch (gradient accumulation). ``None``: this batch's.
+            **kwargs: Handed on to the encoder, such as ``output_hidden_states``.
+
+        Returns:
+            Logits of each span and, where labels are given, the loss.
+        """
+        start_marker, end_marker = self._require_tokenizer().marker_ids
+        text, spans = input_ids.shape[1], start_positions.shape[1]
+        span_mask = torch.arange(spans, device=input_ids.device) < num_spans[:, None]
+        layout = MarkerLayout(attention_mask.bool(), span_mask, start_positions, end_positions)
+        starts = torch.full_like(start_positions, start_marker)
+        ends = torch.full_like(end_positions, end_marker)
+        outputs = self._runner(self.encoder, torch.cat([input_ids, starts, ends], dim=1), layout, **kwargs)
+        start_states, end_states = outputs.last_hidden_state[:, text:].split(spans, dim=1)
+        logits = self.classifier(self.dropout(torch.cat([start_states, end_states], dim=-1)))
+        return SpanMarkerOutput(
+            loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
+            logits=logits,
+            hidden_states=outputs.get("hidden_states"),
+            attentions=outputs.get("attentions"),
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls: type[Self],
+        pretrained_model_name_or_path: str | os.PathLike[str],
+        *model_args: Any,
+        labels: Sequence[str] | None = None,
+        config: SpanMarkerConfig | None = None,
+        model_card_data: SpanMarkerModelCardData | None = None,
+        scheme: Scheme | str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Load a span marker model, or start a new one from an encoder.
+
+        Args:
+            pretrained_model_name_or_path: A folder or a repository on the Hub that holds a span marker model (saved
+                by this package or by span-marker 1.x), or any encoder.
+            *model_args: Handed on to transformers.
+            labels: The tags of the data set ("O", "B-LOC", "I-LOC", ...). A new model without them takes those of the
+                Trainer's data set. For a span marker model, tags other than its own need
+                ``ignore_mismatched_sizes=True`` and start a new classifier.
+            config: Configuration to use instead of the saved one.
+            model_card_data: What the model card says that the model cannot know.
+            scheme: The tagging scheme of the labels. ``None``: detected.
+            **kwargs: Settings of [`SpanMarkerConfig`] such as ``entity_max_length``; everything else is handed on to
+                transformers, such as ``dtype``, ``revision`` or ``trust_remote_code``.
+
+        Returns:
+            The model in evaluation mode, with its tokenizer.
+
+        Raises:
+            ValueError: Labels that do not fit the model or the scheme, or an encoder that cannot carry markers.
+            OSError: A file is missing or damaged.
+        """
+        path = os.fspath(pretrained_model_name_or_path)
+        # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
+        kwargs["trust_remote_code"] = bool(kwargs.get("trust_remote_code"))
+        hub = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
+        with naming("configuration", path):
+            saved = AutoConfig.from_pretrained(path, **hub)
+        is_new = not isinstance(saved, SpanMarkerConfig)
+        if is_new:
+            model = cls._start(path, saved, config, labels, scheme, *model_args, **kwargs)
+        else:
+            model = cls._load(path, deepcopy(config) or saved, *model_args, **kwargs)
+            model._change_labels(labels, scheme, may_forget=kwargs.get("ignore_mismatched_sizes", False))
+        with naming("tokenizer", path):
+            model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config, **hub))
+        model._fit_length()
+        if is_new:
+            model._add_markers()
+        check_encoder(model.encoder, model._runner)
+        if model_card_data is not None:
+            model.model_card_data = model_card_data
+        return model
+
+    @classmethod
+    def _start(
+        cls: type[Self],
+        path: str,
+        encoder_config: PreTrainedConfig,
+        config: SpanMarkerConfig | None,
+        labels: Sequence[str] | None,
+        scheme: Scheme | str | None,
+        *model_args: Any,
+        **kwargs: Any,
+    ) -> Self:
+        """Start a new model from an encoder."""
+        settings = {name: kwargs.pop(name) for name in _SPAN_SETTINGS if name in kwargs}
+        for name in [name for name in kwargs if name not in _LOADER_SETTINGS and hasattr(encoder_config, name)]:
+            setattr(encoder_config, name, kwargs.pop(name))
+        with naming("weights", path):
+            encoder = AutoModel.from_pretrained(path, *model_args, config=encoder_config, **kwargs)
+        config = deepcopy(config) or SpanMarkerConfig(encoder.config)
+        config.override(settings)
+        if labels is None and config.has_labels:
+            labels = config.tags
+        config.encoder = encoder.config.to_dict()
+        config.set_labels(labels, scheme or config.scheme)
+        return cast(Self, cls(config, encoder).to(device=encoder.device, dtype=encoder.dtype).eval())
+
+    @classmethod
+    def _load(cls: type[Self], path: str, config: SpanMarkerConfig, *model_args: Any, **kwargs: Any) -> Self:
+        """Load a saved model's weights, and all of them."""
+        loader = {name: kwargs.pop(name) for name in _LOADER_SETTINGS if name in kwargs}
+        kwargs = config.override(kwargs) | loader | {"output_loading_info": True}
+        with naming("weights", path):
+            model, info = super().from_pretrained(path, *model_args, config=config, **kwargs)
+        missing = sorted(name for name in info["missing_keys"] if ".pooler." not in name)
+        if missing:
+            raise OSError(
+                f"The weights in {path!r} lack {len(missing)} of the model's tensors: {', '.join(missing[:5])}. The "
+                "file does not belong to this configuration, or was not written to its end; save or download it anew."
+            )
+        return cast(Self, model)
+
+    def _change_labels(self, labels: Sequence[str] | None, scheme: Scheme | str | None, may_forget: bool) -> None:
+        """Take other tags. The classifier stays if they name the same entity types."""
+        config = self.config
+        if scheme is None and (labels is None or list(labels) == config.tags):
+            return
+        if labels is None and not self.has_labels:
+            config.set_labels(None, scheme)
+            return
+        tags = config.tags if labels is None else labels
+        if list(LabelScheme.from_labels(tags, scheme).labels) == config.labels:
+            config.set_labels(tags, scheme)
+        elif may_forget or not self.has_labels:
+            self.set_labels(tags, scheme)
+        else:
+            raise ValueError(
+                f"The model was trained with the tags {config.tags}, but labels={list(tags)} were given. Leave labels "
+                "out to use it as it is, or pass ignore_mismatched_sizes=True to start a new classifier for them."
+            )
+
+    def _fit_length(self) -> None:
+        """Set the text length where none is given, and cap it by what the encoder and its tokenizer take."""
+        tables = [
+            module.num_embeddings
+            for name, module in self.encoder.named_modules()
+            if isinstance(module, nn.Embedding) and name.rsplit(".")[-1] in _POSITION_TABLES
+        ]
+        config, wanted = self.config, self.config.model_max_length
+        if tables:
+            config.model_max_length = min(wanted or _DEFAULT_LENGTH, min(tables) - POSITION_OFFSET)
+        elif wanted is None:
+            config.model_max_length = min(config.get("max_position_embeddings", _DEFAULT_LENGTH), _DEFAULT_LENGTH)
+        config.model_max_length = self._require_tokenizer().model_max_length
+        if wanted and wanted > config.model_max_length:
+            logger.warning_once(
+                f"model_max_length is {wanted}, but {type(self.encoder).__name__} and its tokenizer take at most "
+                f"{config.model_max_length} tokens: longer sentences are cut there."
+            )
+
+    def _add_markers(self) -> None:
+        """Make room for the markers in the token embedding, and start them from the mask token.
+
+        The mask token stands for "read the context and tell what is here", which is what a marker does; fresh random
+        vectors take several epochs to get there.
+        """
+        tokenizer = self._require_tokenizer()
+        if len(tokenizer) > self.encoder.get_input_embeddings().num_embeddings:
+            self.encoder.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=8, mean_resizing=False)
+        table = self.encoder.get_input_embeddings()
+        mask = tokenizer.mask_token_id
+        with torch.no_grad():
+            start = table.weight.mean(dim=0) if mask is None else table.weight[mask].clone()
+            table.weight[list(tokenizer.marker_ids)] = start
+        self.config.vocab_size = self.config.encoder["vocab_size"] = table.num_embeddings
+
+    def set_labels(self, labels: Sequence[str], scheme: Scheme | str | None = None) -> None:
+        """Give the model the tags of a data set, and with them a new, untrained classifier.
+
+        Args:
+            labels: The tags in the order of their ids ("O", "B-LOC", "I-LOC", ...).
+            scheme: The tagging scheme. ``None``: detected.
+
+        Raises:
+            ValueError: The tags hold no "O", repeat themselves or do not fit the scheme.
+        """
+        self.config.set_labels(labels, scheme)
+        old = self.classifier
+        self.classifier = nn.Linear(
+            old.in_features, self.config.num_labels, device=old.weight.device, dtype=old.weight.dtype
+        )
+        self._init_weights(self.classifier)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the model knows any entity type; a model started without labels gets them from the Trainer."""
+        return bool(self.config.has_labels)
+
+    def predict(
+        self,
+        inputs: str | Sequence[str] | Sequence[Sequence[str]] | Dataset,
+        batch_size: int = 4,
+        show_progress_bar: bool = False,
+        *,
+        is_split_into_words: bool | None = None,
+    ) -> Predictions:
+        """Find the entities in texts or pre-split sentences; see [`span_marker.inference.predict`]."""
+        self._require_tokenizer()
+        return predict(self, inputs, batch_size, show_progress_bar, is_split_into_words=is_split_into_words)
+
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Save weights (safetensors), configuration, tokenizer and model card: all that loading needs.
+
+        Args:
+            save_directory: The folder, made if it does not exist.
+            is_main_process: Whether this process writes.
+            *args: Handed on to transformers.
+            **kwargs: Handed on to transformers, such as ``push_to_hub`` or ``max_shard_size``.
+        """
+        folder = Path(save_directory)
+        if is_main_process:
+            folder.mkdir(parents=True, exist_ok=True)
+            if self.tokenizer is not None:
+                self.tokenizer.save_pretrained(folder)
+            (folder / "README.md").write_text(self.generate_model_card(), encoding="utf-8")
+        self.config.span_marker_version = __version__
+        super().save_pretrained(folder, is_main_process, *args, **kwargs)
+
+    def generate_model_card(self) -> str:
+        """Write the model card.
+
+        Returns:
+            Markdown with a YAML head, as the Hub shows it.
+        """
+        return generate_model_card(self)
+
+    def try_cuda(self: Self, device: int | str | torch.device | None = None) -> Self:
+        """Move the model to a GPU where there is one.
+
+        Args:
+            device: Which one. ``None``: the default.
+
+        Returns:
+            The model itself.
+        """
+        return self.cuda(device) if torch.cuda.is_available() else self
+
+    def _require_tokenizer(self) -> SpanMarkerTokenizer:
+        if self.tokenizer is None:
+            raise ValueError(
+                "The model has no tokenizer, which holds its markers. Load it with SpanMarkerModel.from_pretrained, or "
+                "give it one: model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config))."
+            )
+        return self.tokenizer
+
+
+def _loss(logits: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Tensor:
+    """Average the cross entropy over the labelled spans. Shape: ``[]``."""
+    total = nn.functional.cross_entropy(
+        logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="sum"
+    )
+    count = labels.ne(IGNORED_LABEL).sum() if num_items is None else torch.as_tensor(num_items, device=labels.device)
+    return total / count.clamp(min=1)  # a batch of empty sentences has no span
