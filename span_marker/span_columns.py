@@ -1,0 +1,94 @@
+"""Encoded sentences to the columns of their candidate spans."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from span_marker.spans import count_spans, enumerate_spans, span_index
+from span_marker.types import Columns, EntityTable, IntArray
+from span_marker.word_encoding import EncodedWords, offsets_of, split_rows
+
+
+def span_columns(encoded: EncodedWords, entity_max_length: int) -> Columns:
+    """List the candidate spans of sentences by the tokens they begin and end with.
+
+    Args:
+        encoded: The sentences.
+        entity_max_length: Longest span, in words.
+
+    Returns:
+        Per sentence ``input_ids``; ``num_spans``; ``start_position_ids`` and ``end_position_ids``, the index in
+        ``input_ids`` of each span's first and last token, in row-major order of the spans.
+    """
+    starts, ends = [], []
+    kept = encoded.kept_words.tolist()
+    for words, first, last in zip(kept, encoded.first_tokens, encoded.last_tokens, strict=True):
+        span_starts, span_ends = _enumerate(words, entity_max_length)
+        starts.append(first[span_starts])
+        ends.append(last[span_ends - 1])
+    return {
+        "input_ids": encoded.input_ids,
+        "num_spans": [len(row) for row in starts],
+        "start_position_ids": starts,
+        "end_position_ids": ends,
+    }
+
+
+def span_labels(entities: EntityTable, kept_words: IntArray, entity_max_length: int, outside_id: int) -> list[IntArray]:
+    """Give each candidate span its label.
+
+    Args:
+        entities: The entities; those that are no candidate (too long, or cut off) are left out.
+        kept_words: Number of words of each sentence that fit the model. Shape: ``[sentences]``.
+        entity_max_length: Longest span, in words.
+        outside_id: Label of the spans that are no entity.
+
+    Returns:
+        Labels of each sentence's spans, in row-major order. Shape of each: ``[spans]``.
+    """
+    offsets = offsets_of(count_spans(kept_words, entity_max_length))
+    labels = np.full(offsets[-1], outside_id, dtype=np.int64)
+    index = span_index(entities.starts, entities.ends, kept_words[entities.rows], entity_max_length)
+    known = index >= 0
+    labels[offsets[entities.rows[known]] + index[known]] = entities.labels[known]
+    return split_rows(labels, offsets)
+
+
+def visible_spans(words: IntArray, num_words: int, entity_max_length: int) -> npt.NDArray[np.bool_]:
+    """Tell which candidate spans of a text begin and end with a word that can be seen.
+
+    Some tokenizers make words of whitespace, which a model may mark as an entity or as the end of one.
+
+    Args:
+        words: Start and end (exclusive) of each word in the text, empty where it is whitespace. Shape: ``[words, 2]``.
+        num_words: Number of words that fit the model.
+        entity_max_length: Longest span, in words.
+
+    Returns:
+        Whether each span is one to look at, in row-major order of the spans. Shape: ``[spans]``.
+    """
+    visible = words[:, 0] < words[:, 1]
+    starts, ends = _enumerate(num_words, entity_max_length)
+    return visible[starts] & visible[ends - 1]
+
+
+def entity_table(rows: Sequence[Sequence[Sequence[int]]]) -> EntityTable:
+    """Put the entities of sentences into one table.
+
+    Args:
+        rows: Entities of each sentence as (label id, first word, word after the last).
+
+    Returns:
+        The table, in the order given.
+    """
+    counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    flat = np.array([entity for row in rows for entity in row], dtype=np.int64).reshape(-1, 3)
+    return EntityTable(np.repeat(np.arange(len(rows)), counts), flat[:, 0], flat[:, 1], flat[:, 2])
+
+
+@lru_cache(maxsize=512)
+def _enumerate(num_words: int, max_length: int) -> tuple[IntArray, IntArray]:
+    """Remember the spans of sentences of common lengths: most batches repeat them. Shape: ``[spans]`` each."""
+    return enumerate_spans(num_words, max_length)

@@ -1,0 +1,238 @@
+"""Sentences as token ids, and the tokens of each of their words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+import numpy as np
+
+from span_marker.types import IntArray
+
+_WHITESPACE = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class EncodedWords:
+    """The tokens of sentences, and which of them belong to which word.
+
+    All sentences lie behind each other in flat arrays; the properties cut them into one array a sentence.
+
+    Attributes:
+        token_ids: Ids with special tokens. Shape: ``[tokens]``.
+        token_offsets: Index of each sentence's first token, then the number of tokens. Shape: ``[sentences + 1]``.
+        firsts: Index within its sentence, special tokens counted, of the first token of each word that fits the model.
+            A word without a token of its own takes the nearest one. Shape: ``[kept words]``.
+        lasts: The same for the last token, inclusive. Shape: ``[kept words]``.
+        word_offsets: Index of each sentence's first kept word, then the number of them. Shape: ``[sentences + 1]``.
+        num_words: Number of words of each sentence, those that did not fit included. Shape: ``[sentences]``.
+        character_spans: For raw texts, start and end (exclusive) of each word in its text, ends that are whitespace
+            trimmed. A word that is nothing but whitespace has an empty span and begins and ends no entity.
+            Shape of each: ``[words, 2]``. None for sentences that were given as words.
+    """
+
+    token_ids: IntArray
+    token_offsets: IntArray
+    firsts: IntArray
+    lasts: IntArray
+    word_offsets: IntArray
+    num_words: IntArray
+    character_spans: list[IntArray] | None = None
+
+    @property
+    def input_ids(self) -> list[IntArray]:
+        """Token ids of each sentence. Shape of each: ``[tokens]``."""
+        return split_rows(self.token_ids, self.token_offsets)
+
+    @property
+    def first_tokens(self) -> list[IntArray]:
+        """Index of the first token of each kept word. Shape of each: ``[kept words]``."""
+        return split_rows(self.firsts, self.word_offsets)
+
+    @property
+    def last_tokens(self) -> list[IntArray]:
+        """Index of the last token of each kept word. Shape of each: ``[kept words]``."""
+        return split_rows(self.lasts, self.word_offsets)
+
+    @property
+    def kept_words(self) -> IntArray:
+        """Number of words of each sentence that fit the model, the last perhaps in part. Shape: ``[sentences]``."""
+        return np.diff(self.word_offsets)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What surrounds the tokens of a text.
+
+    Attributes:
+        prefix: Ids of the special tokens before.
+        suffix: Ids of the special tokens after.
+        filler: Id of the token that an otherwise empty sequence gets.
+        max_tokens: Most tokens of a sequence, special tokens included. None: no limit.
+    """
+
+    prefix: Sequence[int]
+    suffix: Sequence[int]
+    filler: int
+    max_tokens: int | None
+
+
+def offsets_of(lengths: IntArray) -> IntArray:
+    """Sum lengths up, from zero.
+
+    Args:
+        lengths: Lengths of rows. Shape: ``[rows]``.
+
+    Returns:
+        Index of each row's first element, then the number of elements. Shape: ``[rows + 1]``.
+    """
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """List the integers of several ranges, one range after the other.
+
+    Args:
+        starts: First integer of each range. Shape: ``[ranges]``.
+        lengths: Number of integers of each. Shape: ``[ranges]``.
+
+    Returns:
+        The integers. Shape: ``[sum of lengths]``.
+    """
+    offsets = offsets_of(lengths)
+    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+
+
+def split_rows(values: IntArray, offsets: IntArray) -> list[IntArray]:
+    """Cut a flat array into rows.
+
+    Args:
+        values: All rows, one after the other. Shape: ``[values]``.
+        offsets: Index of each row's first value, then the number of values. Shape: ``[rows + 1]``.
+
+    Returns:
+        One array a row.
+    """
+    bounds = offsets.tolist()
+    return [values[start:end] for start, end in pairwise(bounds)]
+
+
+def flatten(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Put rows of integers into one array.
+
+    Args:
+        rows: The rows.
+
+    Returns:
+        The integers, shape ``[integers]``, and the length of each row, shape ``[rows]``.
+    """
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum())), lengths
+
+
+def align_words(
+    token_rows: Sequence[Sequence[int]],
+    word_rows: Sequence[Sequence[int]],
+    num_words: IntArray,
+    frame: Frame,
+) -> EncodedWords:
+    """Frame sentences with special tokens, cut them at the model's length and find the tokens of each word.
+
+    A sentence is cut after the last token that fits, as the reference does: the last word may keep only a part of its
+    tokens. Words without any token are kept with those around them.
+
+    Args:
+        token_rows: Token ids of each sentence, without special tokens.
+        word_rows: Index of the word that each token belongs to, ascending within a sentence.
+        num_words: Number of words of each sentence. Shape: ``[sentences]``.
+        frame: Special tokens and length.
+
+    Returns:
+        The sentences.
+    """
+    (tokens, lengths), (words, _) = flatten(token_rows), flatten(word_rows)
+    specials = len(frame.prefix) + len(frame.suffix)
+    room = lengths if frame.max_tokens is None else np.minimum(lengths, max(frame.max_tokens - specials, 0))
+    kept = ranges(offsets_of(lengths)[:-1], room)
+    ids, token_offsets = _frame_tokens(tokens[kept], room, frame)
+
+    starts = offsets_of(room)[:-1]
+    last_words = np.full(len(room), -1)
+    last_words[room > 0] = words[kept][(starts + room - 1)[room > 0]]
+    kept_words = np.where(room < lengths, last_words + 1, num_words)
+    keys = words[kept] + np.repeat(offsets_of(num_words)[:-1], room)
+    wanted = ranges(offsets_of(num_words)[:-1], kept_words)
+    start = np.repeat(starts, kept_words)
+    first = np.searchsorted(keys, wanted, side="left") - start
+    last = np.searchsorted(keys, wanted, side="right") - 1 - start
+    # A word without tokens lies between its neighbours': it takes the last token before it, or else the first after.
+    most = np.repeat(np.maximum(room - 1, 0), kept_words)
+    nearest = np.clip(last, 0, most)
+    shift = np.where(np.repeat(room, kept_words) > 0, len(frame.prefix), max(len(frame.prefix) - 1, 0))
+    return EncodedWords(
+        token_ids=ids,
+        token_offsets=token_offsets,
+        firsts=np.where(first > last, nearest, first) + shift,
+        lasts=nearest + shift,
+        word_offsets=offsets_of(kept_words),
+        num_words=num_words,
+    )
+
+
+def trim_spans(texts: Sequence[str], spans: Sequence[IntArray]) -> list[IntArray]:
+    """Trim the whitespace around spans of characters.
+
+    Args:
+        texts: The texts.
+        spans: Start and end (exclusive) of spans in each text. Shape of each: ``[spans, 2]``.
+
+    Returns:
+        The spans, trimmed; ``(start, start)`` where there is nothing but whitespace. Shape of each: ``[spans, 2]``.
+    """
+    characters = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
+    blank = np.isin(characters, _WHITESPACE)
+    index = np.arange(len(characters), dtype=np.int64)
+    # For each position: where the first visible character from there on is, and where the last one before it ends.
+    following = np.minimum.accumulate(np.where(blank, len(characters), index)[::-1])[::-1]
+    following = np.append(following, len(characters))
+    preceding = np.insert(np.maximum.accumulate(np.where(blank, 0, index + 1)), 0, 0)
+
+    counts = np.fromiter(map(len, spans), dtype=np.int64, count=len(spans))
+    origin = np.repeat(offsets_of(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))[:-1], counts)
+    flat = np.concatenate([*spans, np.zeros((0, 2), dtype=np.int64)]) + origin[:, None]
+    trimmed = np.stack([following[flat[:, 0]], preceding[flat[:, 1]]], axis=1)
+    empty = trimmed[:, 0] >= trimmed[:, 1]
+    trimmed[empty] = flat[empty, :1]
+    return split_rows(trimmed - origin[:, None], offsets_of(counts))
+
+
+def word_spans(offsets: Sequence[Sequence[tuple[int, int]]], word_rows: Sequence[Sequence[int]]) -> list[IntArray]:
+    """Find the characters of each word.
+
+    Args:
+        offsets: Start and end (exclusive) of each token in its text.
+        word_rows: Index of the word that each token belongs to, ascending within a text.
+
+    Returns:
+        Start and end (exclusive) of each word. A word without tokens has an empty span. Shape of each: ``[words, 2]``.
+    """
+    rows = []
+    for pairs, words in zip(offsets, word_rows, strict=True):
+        tokens, index = np.array(pairs, dtype=np.int64).reshape(-1, 2), np.array(words, dtype=np.int64)
+        wanted = np.arange(index.max(initial=-1) + 1)
+        first, last = np.searchsorted(index, wanted, side="left"), np.searchsorted(index, wanted, side="right") - 1
+        starts = tokens[first, 0]
+        rows.append(np.stack([starts, np.where(last < first, starts, tokens[last, 1])], axis=1))
+    return rows
+
+
+def _frame_tokens(tokens: IntArray, lengths: IntArray, frame: Frame) -> tuple[IntArray, IntArray]:
+    """Put special tokens around sentences. Shape: ``[tokens]`` and ``[sentences + 1]``."""
+    before, after = len(frame.prefix), len(frame.suffix)
+    offsets = offsets_of(np.maximum(lengths + before + after, 1))
+    ids = np.full(offsets[-1], frame.filler, dtype=np.int64)
+    ids[ranges(offsets[:-1] + before, lengths)] = tokens
+    for place, token in enumerate(frame.prefix):
+        ids[offsets[:-1] + place] = token
+    for place, token in enumerate(frame.suffix):
+        ids[offsets[:-1] + before + lengths + place] = token
+    return ids, offsets
