@@ -1,0 +1,132 @@
+"""What a training set holds, as the model card tells it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from datasets import Dataset
+
+from span_marker.label_columns import NER_TAGS, TOKENS
+from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
+from span_marker.label_summary import LabelSummary
+from span_marker.model_card.markdown import one_line
+from span_marker.types import EntityTable, IntArray
+
+_BATCH = 10_000
+"""Rows that are read at a time, which bounds the memory."""
+_QUANTILES = {"Least": 0, "Median": 50, "95 %": 95, "Most": 100}
+_EXAMPLES = 3
+_CANDIDATES = 20
+"""Entities of a type that are looked at in each batch for different examples."""
+_EXAMPLE_WORDS = (5, 40)
+"""Words of a sentence that is short enough to read and long enough to tell something."""
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Numbers and examples of a training set.
+
+    Attributes:
+        num_sentences: Number of sentences.
+        num_words: Number of words.
+        entity_counts: Entities per type.
+        entity_widths: Number of entities of each length in words.
+        lengths: Rows of a table: least, median, 95th percentile and most of several lengths.
+        examples: For each type a few different entities, in the order of the data.
+        sentence: A sentence with an entity.
+    """
+
+    num_sentences: int
+    num_words: int
+    entity_counts: dict[str, int]
+    entity_widths: dict[int, int] = field(default_factory=dict)
+    lengths: list[dict[str, Any]] = field(default_factory=list)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    sentence: str | None = None
+
+    @property
+    def num_entities(self) -> int:
+        """Number of entities of all types."""
+        return sum(self.entity_counts.values())
+
+
+def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
+    """Measure a training set and pick examples.
+
+    Args:
+        dataset: The sentences, with the columns "tokens" and "ner_tags" of tag ids. Of anything else, such as a stream,
+            only the summary is told.
+        summary: The counts of its labels.
+
+    Returns:
+        The numbers and examples.
+    """
+    counts = dict(summary.entity_counts)
+    if not isinstance(dataset, Dataset) or not {TOKENS, NER_TAGS} <= set(dataset.column_names):
+        return TrainingSet(summary.num_sentences, summary.num_words, counts)
+    normalizer = AutoLabelNormalizer.from_config(SimpleNamespace(label_scheme=summary.scheme))
+    examples: dict[str, list[str]] = {label: [] for label in counts}
+    words: list[IntArray] = []
+    entities: list[IntArray] = []
+    widths: list[IntArray] = []
+    sentence: str | None = None
+    for tokens, table in _batches(dataset, normalizer):
+        words.append(pc.list_value_length(tokens).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+        entities.append(np.bincount(table.rows, minlength=len(tokens)))
+        widths.append(table.ends - table.starts)
+        _add_examples(examples, tokens, table, summary.scheme.labels)
+        sentence = sentence or _find_sentence(tokens, words[-1], entities[-1])
+    sizes = np.concatenate([np.zeros(0, dtype=np.int64), *widths])
+    lengths = {"Words per sentence": words, "Entities per sentence": entities, "Words per entity": widths}
+    return TrainingSet(
+        num_sentences=summary.num_sentences,
+        num_words=summary.num_words,
+        entity_counts=counts,
+        entity_widths={width: int(count) for width, count in enumerate(np.bincount(sizes)) if count},
+        lengths=[
+            {"Training set": name, **_quantiles(values)} for name, values in lengths.items() if any(map(len, values))
+        ],
+        examples={label: found for label, found in examples.items() if found},
+        sentence=sentence,
+    )
+
+
+def _batches(dataset: Dataset, normalizer: LabelNormalizer) -> Iterator[tuple[pa.ListArray, EntityTable]]:
+    """Yield the tokens and the entities of a data set, part by part."""
+    rows = dataset.select_columns([TOKENS, NER_TAGS]).with_format("arrow")
+    for first in range(0, len(rows), _BATCH):
+        part = rows[first : first + _BATCH]
+        yield part[TOKENS].combine_chunks(), normalizer.entities(part[NER_TAGS])
+
+
+def _quantiles(values: list[IntArray]) -> dict[str, int]:
+    """Tell how long things are, by lengths that occur."""
+    found = np.percentile(np.concatenate(values), list(_QUANTILES.values()), method="inverted_cdf")
+    return dict(zip(_QUANTILES, map(int, found), strict=True))
+
+
+def _add_examples(
+    examples: dict[str, list[str]], tokens: pa.ListArray, table: EntityTable, labels: tuple[str, ...]
+) -> None:
+    """Add different entities of each type until there are enough."""
+    for label_id, label in enumerate(labels):
+        found = examples.get(label)
+        if found is None or len(found) >= _EXAMPLES:
+            continue
+        for at in np.flatnonzero(table.labels == label_id)[:_CANDIDATES].tolist():
+            text = " ".join(tokens[int(table.rows[at])].as_py()[table.starts[at] : table.ends[at]])
+            if one_line(text) and text not in found:
+                found.append(text)
+            if len(found) == _EXAMPLES:
+                break
+
+
+def _find_sentence(tokens: pa.ListArray, words: IntArray, entities: IntArray) -> str | None:
+    """Find a sentence of readable length with an entity."""
+    least, most = _EXAMPLE_WORDS
+    fitting = np.flatnonzero((words >= least) & (words <= most) & (entities > 0))
+    return one_line(" ".join(tokens[int(fitting[0])].as_py())) if len(fitting) else None
