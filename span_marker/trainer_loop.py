@@ -1,0 +1,325 @@
+"""The evaluation loop of the Trainer: whole sentences in, their entities out."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from datasets import Dataset
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Sampler
+from transformers.trainer_utils import BestRun, EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
+
+from span_marker.data_collator import IGNORED_LABEL
+from span_marker.decoding import decode
+from span_marker.inference import classify_spans
+from span_marker.output import SpanMarkerOutput
+from span_marker.trainer_data import ALL_WORDS, ENTITIES, KEPT_WORDS, ROW, FixedOrder, LengthGroups, sequence_lengths
+from span_marker.trainer_evaluation import (
+    EvaluatedSentences,
+    add_user_metrics,
+    flatten_metrics,
+    pack_entities,
+    pack_scores,
+)
+
+
+@contextmanager
+def overridden(target: Any, **values: Any) -> Iterator[None]:
+    """Give attributes of an object other values for a while.
+
+    Args:
+        target: The object.
+        **values: The values, by attribute.
+    """
+    before = {name: getattr(target, name) for name in values}
+    vars(target).update(values)
+    try:
+        yield
+    finally:
+        vars(target).update(before)
+
+
+class _Scorer:
+    """Passes on what a model says of spans, and adds up its loss on the way.
+
+    Args:
+        model: The model.
+        labels: Gold label ids of all spans; ``None``: unknown. Shape: ``[batch, spans]``.
+        preprocess: What the user does to the logits.
+    """
+
+    def __init__(self, model: nn.Module, labels: Tensor | None, preprocess: Any) -> None:
+        self.model = model
+        self.labels = labels
+        self.preprocess = preprocess
+        self.losses = torch.zeros(0) if labels is None else labels.new_zeros(len(labels), dtype=torch.float32)
+        self._seen = 0
+
+    def __call__(self, **batch: Any) -> SpanMarkerOutput:
+        """Classify the next spans of the batch."""
+        logits = self.model(**batch)["logits"]
+        start, self._seen = self._seen, self._seen + logits.shape[1]
+        labels = None if self.labels is None else self.labels[:, start : self._seen]
+        if labels is not None:
+            losses = nn.functional.cross_entropy(
+                logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
+            )
+            self.losses += losses.view_as(labels).sum(dim=1)
+        return SpanMarkerOutput(logits=logits if self.preprocess is None else self.preprocess(logits, labels))
+
+
+class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
+    """transformers' Trainer with an evaluation that decodes entities in every step and keeps nothing else."""
+
+    _preprocess_logits: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Names of the evaluations that the model card got from here, and the metrics of each step of a training.
+        self._recorded: set[str] = set()
+        self._step_metrics: dict[int, dict[str, dict[str, Any]]] = {}
+        super().__init__(*args, **kwargs)
+
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """Train the model.
+
+        Args:
+            resume_from_checkpoint: Folder of the checkpoint to go on from; ``True`` for the last in the output folder.
+            trial: The trial of a hyperparameter search.
+            ignore_keys_for_eval: Ignored.
+
+        Returns:
+            The number of steps, the training loss and further metrics.
+
+        Raises:
+            ValueError: There is no training set, it is malformed or has no entity, or there is no such checkpoint.
+        """
+        # The card tells how good the model is now, not how good it was before or on its way.
+        for name in self._recorded if self.model is not None else ():
+            self.model.model_card_data.evaluations.pop(name, None)
+        self._recorded.clear()
+        self._step_metrics.clear()
+        try:
+            output: TrainOutput = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+        finally:
+            self.is_in_train = False
+        best = self.state.best_global_step if self.args.load_best_model_at_end else None
+        for name, metrics in self._step_metrics.get(best or self.state.global_step, {}).items():
+            self._record(metrics, name)
+        return output
+
+    def evaluate(
+        self,
+        eval_dataset: Dataset | dict[str, Dataset] | str | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> dict[str, Any]:
+        """Find the entities of all sentences, and score them.
+
+        Gold entities that the model cannot predict, because they are too long or cut off, count as missed.
+
+        Args:
+            eval_dataset: The data set, several by name, or the name of one. ``None``: the Trainer's.
+            ignore_keys: Ignored.
+            metric_key_prefix: What the metrics' names begin with.
+
+        Returns:
+            ``eval_loss``, ``eval_overall_precision``, ``eval_overall_recall``, ``eval_overall_f1``,
+            ``eval_overall_accuracy``, the same of ``eval_macro_``, ``eval_f1`` (short for ``eval_overall_f1``), the
+            metrics of ``compute_metrics``, and, outside of training, a dictionary ``eval_<type>`` for each type. With
+            several data sets their names follow the prefix: ``eval_<name>_f1``.
+
+        Raises:
+            ValueError: There is no data set, it is malformed, or ``compute_metrics`` uses the name of another metric.
+        """
+        metrics: dict[str, Any] = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        source = self.eval_dataset if eval_dataset is None else eval_dataset
+        if not isinstance(source, dict):
+            self._record(metrics, _evaluation_name(metric_key_prefix))
+        return metrics
+
+    def predict(
+        self, test_dataset: Dataset, ignore_keys: list[str] | None = None, metric_key_prefix: str = "test"
+    ) -> PredictionOutput:
+        """Find the entities of all sentences, and score them if there are tags.
+
+        Args:
+            test_dataset: The data set. Without the column of the tags, entities are found but not scored.
+            ignore_keys: Ignored.
+            metric_key_prefix: What the metrics' names begin with.
+
+        Returns:
+            ``predictions``: for each sentence, in the order of the data set, its entities as dictionaries of
+            ``label``, ``start``, ``end`` (words, end exclusive) and ``score``; ``label_ids``: the gold entities in the
+            same form, ``None`` without tags; ``metrics``: as `evaluate` gives them.
+
+        Raises:
+            ValueError: The data set is malformed.
+        """
+        output: PredictionOutput = super().predict(test_dataset, ignore_keys, metric_key_prefix)
+        if output.label_ids is not None:
+            self._record(output.metrics, _evaluation_name(metric_key_prefix))
+        return output
+
+    def log_metrics(self, split: str, metrics: dict[str, Any]) -> None:
+        """Print metrics, those of each type too.
+
+        Args:
+            split: What was evaluated: "train", "eval" or "test".
+            metrics: As `train`, `evaluate` and `predict` give them.
+        """
+        super().log_metrics(split, flatten_metrics(metrics))
+
+    def _record(self, metrics: dict[str, Any], name: str) -> None:
+        """Remember an evaluation for the model card; one within a training only if it turns out to be the last."""
+        if self.is_in_train:
+            self._step_metrics.setdefault(self.state.global_step, {})[name] = dict(metrics)
+        else:
+            self._recorded.add(name)
+            self.model.model_card_data.set_evaluation(metrics, name)
+
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader[Any],
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Evaluate the batches of `get_eval_dataloader` or `get_test_dataloader`.
+
+        Args:
+            dataloader: The batches.
+            description: What to call the run in the log.
+            prediction_loss_only: Ignored; ``args`` decide.
+            ignore_keys: Ignored.
+            metric_key_prefix: What the metrics' names begin with.
+
+        Returns:
+            Entities, gold entities and metrics.
+        """
+        # Only entities are kept, so that there is no need to score batch by batch, and joining them after each step
+        # would copy all that came before.
+        with (
+            overridden(self, _preprocess_logits=self.preprocess_logits_for_metrics),
+            overridden(self, compute_metrics=None, preprocess_logits_for_metrics=None),
+            overridden(self.args, eval_do_concat_batches=False, batch_eval_metrics=False),
+        ):
+            output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
+        predicted, gold = output.predictions or [], output.label_ids
+        if not predicted and ENTITIES in getattr(dataloader.dataset, "column_names", ()):
+            gold = []  # of no sentence, which scores 0.0
+        evaluated = EvaluatedSentences.gather(predicted, gold, self.model.config.labels)
+        if gold is None:
+            return output._replace(predictions=evaluated.predictions)
+        metrics = self._score(evaluated, metric_key_prefix)
+        named = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
+        return output._replace(
+            predictions=evaluated.predictions, label_ids=evaluated.references, metrics=named | output.metrics
+        )
+
+    def _score(self, evaluated: EvaluatedSentences, prefix: str) -> dict[str, Any]:
+        """Compute all metrics of an evaluation, named without the prefix."""
+        if self.args.prediction_loss_only:
+            return {"loss": evaluated.loss}
+        # Loggers of training steps and objectives of searches want numbers only.
+        metrics = evaluated.metrics(per_type=not self.is_in_train and self.hp_search_backend is None)
+        if self.compute_metrics is not None:
+            last = {"compute_result": True} if self.args.batch_eval_metrics else {}
+            metrics = add_user_metrics(metrics, self.compute_metrics(evaluated, **last), prefix)
+        numbers: dict[str, Any] = denumpify_detensorize(metrics)
+        return numbers
+
+    def prediction_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> tuple[None, tuple[Tensor, ...], tuple[Tensor, ...] | None]:
+        """Find the entities of a batch of whole sentences, so that no logits outlive the step.
+
+        Args:
+            model: The model, perhaps wrapped.
+            inputs: A batch of [`EvaluationCollator`].
+            prediction_loss_only: Ignored.
+            ignore_keys: Ignored.
+
+        Returns:
+            ``None``, because the loss is averaged over spans and not over batches; what was predicted; and what is
+            gold, ``None`` without tags: both as [`EvaluatedSentences.gather`] takes them.
+        """
+        inputs = self._prepare_inputs(inputs)
+        rows, kept_words, gold = inputs[ROW], inputs[KEPT_WORDS].cpu().numpy(), inputs.get(ENTITIES)
+        scorer: Any = _Scorer(model, inputs.get("labels"), self._preprocess_logits)
+        with torch.no_grad(), self.compute_loss_context_manager():
+            best, probabilities = (reduced.cpu().numpy() for reduced in classify_spans(scorer, inputs))
+        config = self.model.config
+        entities, scores = decode(best, probabilities, kept_words, config.entity_max_length, config.outside_id)
+        packed = (pack_entities(entities, len(rows)), pack_scores(entities, scores, len(rows)))
+        predicted = (rows, *(torch.from_numpy(array).to(rows.device) for array in packed))
+        if gold is None:
+            return None, predicted, None
+        return None, predicted, (gold, inputs[ALL_WORDS], scorer.losses, inputs["num_spans"])
+
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler[int] | None:
+        """Choose the order of the training rows; the lengths that they are grouped by count their markers."""
+        if train_dataset is not None and getattr(self.args, "train_sampling_strategy", None) == "group_by_length":
+            size = self._train_batch_size * self.args.gradient_accumulation_steps
+            seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+            return LengthGroups(sequence_lengths(train_dataset), size, seed)
+        sampler: Sampler[int] | None = super()._get_train_sampler(train_dataset)
+        return sampler
+
+    def _get_eval_sampler(self, eval_dataset: Dataset) -> Sampler[int]:
+        """Order sentences by length, the longest first, so that batches hold little padding."""
+        return FixedOrder(np.argsort(-sequence_lengths(eval_dataset), kind="stable"))
+
+    def hyperparameter_search(
+        self,
+        hp_space: Callable[[Any], dict[str, Any]] | None = None,
+        compute_objective: Callable[[dict[str, float]], float] | None = None,
+        n_trials: int = 20,
+        direction: str | list[str] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> BestRun | list[BestRun]:
+        """Search for good arguments; see `transformers.Trainer.hyperparameter_search`.
+
+        Args:
+            hp_space: Draws arguments for a trial.
+            compute_objective: Computes from the metrics of an evaluation what to optimize. ``None``: ``overall_f1``,
+                averaged over the evaluation sets, where transformers would add up all metrics.
+            n_trials: Number of trials.
+            direction: "minimize" or "maximize". ``None``: maximize F1, minimize any other objective.
+            *args: Handed on to transformers.
+            **kwargs: Handed on to transformers.
+
+        Returns:
+            The best trial, or several for several objectives.
+
+        Raises:
+            RuntimeError: The Trainer was made with a model and not with ``model_init``.
+        """
+        if direction is None:
+            direction = "maximize" if compute_objective is None else "minimize"
+        objective = compute_objective or _mean_f1
+        return super().hyperparameter_search(hp_space, objective, n_trials, direction, *args, **kwargs)
+
+
+def _evaluation_name(prefix: str) -> str:
+    """Name what was evaluated: "eval" is the Trainer's only set, "eval_dev" its set "dev"."""
+    return "evaluation" if prefix == "eval" else prefix.removeprefix("eval_")
+
+
+def _mean_f1(metrics: dict[str, float]) -> float:
+    """Average the F1 over the evaluation sets."""
+    scores = [value for name, value in metrics.items() if name.endswith("_overall_f1")]
+    return sum(scores) / len(scores)
