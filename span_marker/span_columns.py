@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from span_marker.spans import count_spans, enumerate_spans, span_index
 from span_marker.types import Columns, EntityTable, IntArray
@@ -54,24 +53,6 @@ def span_labels(entities: EntityTable, kept_words: IntArray, entity_max_length: 
     known = index >= 0
     labels[offsets[entities.rows[known]] + index[known]] = entities.labels[known]
     return split_rows(labels, offsets)
-
-
-def visible_spans(words: IntArray, num_words: int, entity_max_length: int) -> npt.NDArray[np.bool_]:
-    """Tell which candidate spans of a text begin and end with a word that can be seen.
-
-    Some tokenizers make words of whitespace, which a model may mark as an entity or as the end of one.
-
-    Args:
-        words: Start and end (exclusive) of each word in the text, empty where it is whitespace. Shape: ``[words, 2]``.
-        num_words: Number of words that fit the model.
-        entity_max_length: Longest span, in words.
-
-    Returns:
-        Whether each span is one to look at, in row-major order of the spans. Shape: ``[spans]``.
-    """
-    visible = words[:, 0] < words[:, 1]
-    starts, ends = _enumerate(num_words, entity_max_length)
-    return visible[starts] & visible[ends - 1]
 
 
 def entity_table(rows: Sequence[Sequence[Sequence[int]]]) -> EntityTable:
