@@ -163,7 +163,7 @@ def marker_attention(
     pairs = len(layout.span_index)
     sizes = [query.shape[2] - 2 * pairs, pairs, pairs]
     # Each of these: text, start markers and end markers. Shape: [packed, heads, head size].
-    queries, keys, values = (states[0].transpose(0, 1).split(sizes) for states in (query, key, value))
+    queries, keys, values = (torch.split(states[0].transpose(0, 1), sizes) for states in (query, key, value))
     bias = additive_mask(layout.visible_text(None if sliding_window is None else sliding_window - 1), query.dtype)
     text_bias, marker_bias = bias, bias
     if sliding_window is not None:
@@ -189,7 +189,7 @@ def _marker_weights(
     bias: Tensor,
     scaling: float,
 ) -> Tensor:
-    """Compute what each marker attends to: text, itself, its partner. Shape: ``[batch, heads, 2 * spans, text + 2]``."""
+    """Weigh what each marker attends to: text, itself, its partner. Shape: ``[batch, heads, 2 * spans, text + 2]``."""
     _, start_query, end_query = queries
     _, start_key, end_key = keys
     of_start = torch.stack([(start_query * start_key).sum(-1), (start_query * end_key).sum(-1)], dim=-1)
@@ -206,11 +206,12 @@ def _marker_values(
 ) -> list[Tensor]:
     """Sum the values each marker attends to. Shape of both, starts and ends: ``[packed spans, heads, head size]``."""
     _, start_value, end_value = values
-    spans = layout.span_mask.shape[1]
-    from_text, from_pair = (part.transpose(1, 2).split(spans, dim=1) for part in (weights[..., :-2] @ text_value, weights[..., -2:]))
-    start, end = (part.flatten(0, 1)[layout.span_index] for part in from_text)
+    attended = (weights[..., :-2] @ text_value, weights[..., -2:])
+    # Starts lie before ends. Shape of each half: [batch, spans, heads, head size or 2].
+    from_text, from_pair = (part.transpose(1, 2).chunk(2, dim=1) for part in attended)
+    start, end = (half.flatten(0, 1)[layout.span_index] for half in from_text)
     (start_self, start_other), (end_self, end_other) = (
-        part.flatten(0, 1)[layout.span_index].split(1, dim=-1) for part in from_pair
+        half.flatten(0, 1)[layout.span_index].chunk(2, dim=-1) for half in from_pair
     )
     return [
         start + start_self * start_value + start_other * end_value,

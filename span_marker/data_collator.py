@@ -57,13 +57,13 @@ class SpanMarkerDataCollator:
             ``end_positions``, the indices of each span's first and last token, padded with 0, and ``labels`` where
             given, padded with -100, shape ``[batch, spans]``; ``num_spans``, shape ``[batch]``.
         """
-        lengths = np.array([len(row["input_ids"]) for row in features])
+        lengths = np.array([len(row["input_ids"]) for row in features], dtype=np.int64)
         batch: dict[str, Any] = {
             "input_ids": _pad(features, "input_ids", self.tokenizer.pad_token_id),
             "attention_mask": np.arange(lengths.max(initial=1)) < lengths[:, None],
             "start_positions": _pad(features, "start_position_ids", 0),
             "end_positions": _pad(features, "end_position_ids", 0),
-            "num_spans": np.array([len(row["start_position_ids"]) for row in features]),
+            "num_spans": np.array([len(row["start_position_ids"]) for row in features], dtype=np.int64),
         }
         if features and features[0].get("labels") is not None:
             batch["labels"] = _pad(features, "labels", IGNORED_LABEL)
@@ -73,7 +73,7 @@ class SpanMarkerDataCollator:
 def _pad(rows: Sequence[Row], column: str, value: int) -> IntArray:
     """Stack one column of all rows into an array, padded on the right. Shape: ``[rows, longest]``."""
     values = [np.asarray(row[column], dtype=np.int64) for row in rows]
-    lengths = np.array([len(array) for array in values])
+    lengths = np.array([len(array) for array in values], dtype=np.int64)
     padded = np.full((len(values), lengths.max(initial=1)), value, dtype=np.int64)
     padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(values) if values else []
     return padded

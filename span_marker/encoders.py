@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
 from span_marker.attention import ATTENTION_NAME, MarkerLayout, additive_mask
 
@@ -45,7 +46,7 @@ class EncoderRunner(Protocol):
 class SharedAttention:
     """For encoders that use transformers' attention interface: the package's own attention function, the fast way."""
 
-    attention = ATTENTION_NAME
+    attention: ClassVar[str] = ATTENTION_NAME
 
     @staticmethod
     def supports(encoder: PreTrainedModel) -> bool:
@@ -77,12 +78,12 @@ class SharedAttention:
 class DebertaV2:
     """For DeBERTa-v2 and v3, whose attention scores distances: these are taken from the position ids."""
 
-    attention = "eager"
+    attention: ClassVar[str] = "eager"
 
     @staticmethod
     def supports(encoder: PreTrainedModel) -> bool:
         """Tell whether the encoder is a DeBERTa-v2."""
-        return encoder.config.model_type == "deberta-v2"
+        return bool(encoder.config.model_type == "deberta-v2")
 
     def __call__(
         self, encoder: PreTrainedModel, input_ids: Tensor, layout: MarkerLayout, **kwargs: Any
@@ -103,9 +104,7 @@ class DebertaV2:
 
     @staticmethod
     def _distances(encoder: PreTrainedModel, position_ids: Tensor) -> Tensor | None:
-        """Bucket the distances between tokens. Shape: ``[1, batch * heads, tokens, tokens]``, as its attention reads."""
-        from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position  # noqa: PLC0415
-
+        """Bucket the distances between tokens. Shape: ``[1, batch * heads, tokens, tokens]``, as attention reads it."""
         layers = encoder.encoder
         if not layers.relative_attention:
             return None
@@ -118,7 +117,7 @@ class DebertaV2:
 class DenseMask:
     """For all other encoders: an additive mask over every pair of tokens."""
 
-    attention = "eager"
+    attention: ClassVar[str] = "eager"
 
     @staticmethod
     def supports(encoder: PreTrainedModel) -> bool:
@@ -182,10 +181,10 @@ def check_encoder(encoder: PreTrainedModel, runner: EncoderRunner) -> None:
     text, first_span, second_span = [0, 1, 2, 3, 4], [6, 8], [7, 9]
     base, other_markers, moved, other_padding, swapped = states
     scale = float((base - other_markers)[second_span].abs().max())
-    epsilon = torch.finfo(encoder.dtype).eps
+    rounding = min(256 * torch.finfo(encoder.dtype).eps, 0.1)
 
-    def same(left: Tensor, right: Tensor, roundings: int = 256) -> bool:
-        return torch.allclose(left, right, rtol=0, atol=scale * min(roundings * epsilon, 0.1))
+    def same(left: Tensor, right: Tensor, tolerance: float = rounding) -> bool:
+        return torch.allclose(left, right, rtol=0, atol=scale * tolerance)
 
     seen = text + first_span
     complaint = None
@@ -195,7 +194,7 @@ def check_encoder(encoder: PreTrainedModel, runner: EncoderRunner) -> None:
         complaint = "padding changes the text or the markers"
     elif not same(base[first_span + second_span], swapped[second_span + first_span]):
         complaint = "it places markers by their index in the sequence and not by position_ids alone"
-    elif same(base[first_span], moved[first_span], roundings=4):  # fresh rotary encoders hardly heed positions
+    elif same(base[first_span], moved[first_span], 5e-7):  # fresh rotary encoders hardly heed positions
         complaint = "it ignores position_ids, so that markers cannot be placed at their word"
     if complaint:
         raise ValueError(_refusal(encoder, complaint))
@@ -219,9 +218,10 @@ def _probe(encoder: PreTrainedModel, runner: EncoderRunner) -> Tensor:
     was_training = encoder.training
     encoder.eval()
     try:
-        return runner(encoder, input_ids, layout).last_hidden_state.float()
+        states: Tensor = runner(encoder, input_ids, layout).last_hidden_state
     finally:
         encoder.train(was_training)
+    return states.float()
 
 
 def _refusal(encoder: PreTrainedModel, reason: str) -> str:

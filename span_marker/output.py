@@ -7,7 +7,7 @@ from transformers.utils import ModelOutput
 
 
 @dataclass
-class SpanMarkerOutput(ModelOutput):
+class SpanMarkerOutput(ModelOutput):  # type: ignore[misc]
     """Output of [`SpanMarkerModel.forward`].
 
     Attributes:

