@@ -14,14 +14,15 @@ _LEAST = {
     "max_prev_context": 0,
     "max_next_context": 0,
 }
-_NOT_THE_ENCODERS = (
-    "_name_or_path",
-    "name_or_path",
+_IMPLEMENTATIONS = (
     "attn_implementation",
+    "_attn_implementation",
     "experts_implementation",
-    "dtype",
-    "torch_dtype",
+    "_experts_implementation",
 )
+"""Settings by which a file could make transformers fetch and run a kernel; the package sets what it needs itself."""
+_NOT_THE_ENCODERS = ("_name_or_path", "name_or_path", "dtype", "torch_dtype", *_IMPLEMENTATIONS)
+"""Settings that are not followed: the weights in the folder count, and the type they are loaded in."""
 
 
 class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
@@ -70,8 +71,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.scheme: str | None = kwargs.pop("scheme", None)
         reduced = kwargs.pop("id2reduced_id", None)
         self.id2reduced_id = None if reduced is None else {int(key): int(value) for key, value in reduced.items()}
-        kwargs.pop("attn_implementation", None)  # the package chooses it; a file must not make transformers fetch one
-        super().__init__(**kwargs)
+        super().__init__(**{name: value for name, value in kwargs.items() if name not in _IMPLEMENTATIONS})
         self._check_lengths()
 
     @property
@@ -115,11 +115,9 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
                 "know. Upgrade transformers, or load the encoder yourself and pass it: "
                 "SpanMarkerModel(config, encoder=encoder)."
             )
-        # The folder's own weights, and the floating point type they are loaded in, are what counts; a path that an
-        # earlier training run saved is not followed, nor is an attention implementation fetched from the Hub.
-        for name in _NOT_THE_ENCODERS:
-            settings.pop(name, None)
-        return CONFIG_MAPPING[model_type].from_dict(settings)
+        return CONFIG_MAPPING[model_type].from_dict(
+            {name: value for name, value in settings.items() if name not in _NOT_THE_ENCODERS}
+        )
 
     def set_labels(self, tags: Sequence[str] | None, scheme: Scheme | str | None = None) -> None:
         """Set the data set's tags, and from them the labels that a span can get.

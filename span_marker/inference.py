@@ -183,7 +183,10 @@ def _predict_window(
 def _outrule_blank_ends(
     label_ids: IntArray, encoded: EncodedWords, indices: list[int], config: SpanMarkerConfig
 ) -> None:
-    """Label spans of a text "O" that begin or end with a word of nothing but whitespace; some tokenizers make such.
+    """Label spans of a text "O" that begin or end with a word of nothing but whitespace.
+
+    Some tokenizers make such words: of repeated spaces, and of a space that they put before the text, which is given
+    the first character's place.
 
     Args:
         label_ids: Best label of each candidate span, changed in place. Shape: ``[batch, spans]``.
@@ -196,6 +199,7 @@ def _outrule_blank_ends(
     for row, index in enumerate(indices):
         spans = encoded.character_spans[index]
         blank = spans[:, 0] == spans[:, 1]
+        blank[:-1] |= spans[:-1, 1] > spans[1:, 0]
         if blank.any():
             starts, ends = enumerate_spans(int(encoded.kept_words[index]), config.entity_max_length)
             label_ids[row, : len(starts)][blank[starts] | blank[ends - 1]] = config.outside_id

@@ -1,0 +1,60 @@
+"""Models that are small and untrained, but have opinions."""
+
+import torch
+from transformers import AutoModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from span_marker import SpanMarkerModel
+
+TEXTS = [
+    "Ada Lovelace lives in London .",
+    "Paris",
+    "",
+    "Grace Hopper met Alan Turing in New York today , and nobody knows why .",
+    "Nobody knows .",
+]
+SENTENCES = [text.split() for text in TEXTS]
+
+
+def give_opinions(model, outside=0.0):
+    """Draw weights so large that context matters and each label wins somewhere, "O" the oftener the more its bias."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+        model.classifier.bias[model.config.outside_id] += outside
+    return model
+
+
+def make_encoder(folder, tokenizer, model_type="bert", **settings):
+    """Save a tiny random encoder with a tokenizer."""
+    sizes = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "max_position_embeddings": 66,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    AutoModel.from_config(CONFIG_MAPPING[model_type](**(sizes | settings))).save_pretrained(folder)
+    return str(folder)
+
+
+def make_model(folder, tokenizer, model_type="bert", **settings):
+    """Start a model with opinions on a tiny random encoder."""
+    path = make_encoder(folder, tokenizer, model_type, **settings)
+    labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+    return give_opinions(SpanMarkerModel.from_pretrained(path, labels=labels, entity_max_length=4))
+
+
+def collate(model, sentences):
+    """Batch sentences as prediction does."""
+    from span_marker import SpanMarkerDataCollator
+
+    columns = model.tokenizer({"tokens": sentences})
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return SpanMarkerDataCollator(model.tokenizer)(rows)
