@@ -12,8 +12,8 @@ from span_marker.evaluation import NERMetric
 from span_marker.label_normalizer import (
     AutoLabelNormalizer,
     LabelNormalizer,
-    LabelNormalizerBIOES,
     LabelNormalizerBILOU,
+    LabelNormalizerBIOES,
     LabelNormalizerIOB,
     LabelNormalizerNoScheme,
     LabelNormalizerScheme,
@@ -28,8 +28,8 @@ from span_marker.trainer import Trainer
 __all__ = [
     "AutoLabelNormalizer",
     "LabelNormalizer",
-    "LabelNormalizerBIOES",
     "LabelNormalizerBILOU",
+    "LabelNormalizerBIOES",
     "LabelNormalizerIOB",
     "LabelNormalizerNoScheme",
     "LabelNormalizerScheme",

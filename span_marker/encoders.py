@@ -134,9 +134,10 @@ class DenseMask:
 
 def _call(encoder: PreTrainedModel, input_ids: Tensor, position_ids: Tensor, **kwargs: Any) -> BaseModelOutput:
     """Call an encoder with all tokens of one type: the buffer it would take types from ends at the text's length."""
+    kwargs["return_dict"] = True
     if "token_type_ids" in inspect.signature(encoder.forward).parameters:
         kwargs["token_type_ids"] = torch.zeros_like(input_ids)
-    output: BaseModelOutput = encoder(input_ids=input_ids, position_ids=position_ids, return_dict=True, **kwargs)
+    output: BaseModelOutput = encoder(input_ids=input_ids, position_ids=position_ids, **kwargs)
     return output
 
 
@@ -170,11 +171,11 @@ def check_encoder(encoder: PreTrainedModel, runner: EncoderRunner) -> None:
         runner: The way it is run.
 
     Raises:
-        ValueError: Text sees markers or padding, markers see other spans' markers, they ignore their position, or
-            heed their place in the sequence.
+        ValueError: Text sees markers or padding, markers see other spans' markers, ignore their position or heed
+            their place in the sequence, or the encoder's own attention is of another kind.
     """
     try:
-        states = _probe(encoder, runner)
+        states, text_alone = _probe(encoder, runner)
     except Exception as error:
         raise ValueError(_refusal(encoder, f"a forward pass over text and markers fails ({error})")) from error
 
@@ -196,13 +197,18 @@ def check_encoder(encoder: PreTrainedModel, runner: EncoderRunner) -> None:
         complaint = "it places markers by their index in the sequence and not by position_ids alone"
     elif same(base[first_span], moved[first_span], 5e-7):  # fresh rotary encoders hardly heed positions
         complaint = "it ignores position_ids, so that markers cannot be placed at their word"
+    elif not same(base[text], text_alone):
+        complaint = "its own attention is causal, or has terms that markers cannot have"
     if complaint:
         raise ValueError(_refusal(encoder, complaint))
 
 
 @torch.no_grad()
-def _probe(encoder: PreTrainedModel, runner: EncoderRunner) -> Tensor:
-    """Run six text tokens (the last one padding) and two spans, in five variants. Shape: ``[5, 10, hidden]``."""
+def _probe(encoder: PreTrainedModel, runner: EncoderRunner) -> tuple[Tensor, Tensor]:
+    """Run six text tokens (the last one padding) and two spans, in five variants, and the text as the encoder does.
+
+    Shape: ``[5, 10, hidden]`` and ``[5, hidden]``.
+    """
     vocabulary = encoder.get_input_embeddings().num_embeddings
     tokens = torch.arange(10, device=encoder.device) % max(vocabulary - 5, 1) + min(4, vocabulary - 1)
     input_ids = tokens.repeat(5, 1)
@@ -219,9 +225,12 @@ def _probe(encoder: PreTrainedModel, runner: EncoderRunner) -> Tensor:
     encoder.eval()
     try:
         states: Tensor = runner(encoder, input_ids, layout).last_hidden_state
+        encoder.set_attn_implementation("eager")
+        text_alone: Tensor = _call(encoder, input_ids[:1, :5], layout.position_ids[:1, :5]).last_hidden_state
     finally:
+        encoder.set_attn_implementation(runner.attention)
         encoder.train(was_training)
-    return states.float()
+    return states.float(), text_alone[0].float()
 
 
 def _refusal(encoder: PreTrainedModel, reason: str) -> str:

@@ -25,7 +25,7 @@ def pytest_runtest_setup():
 
 @pytest.fixture(autouse=True, scope="session")
 def _quiet():
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # tiny models: more threads only get in each other's way
     disable_progress_bars()
 
 
@@ -84,8 +84,7 @@ def tiny_encoder(tmp_path_factory):
 def make_dataset(repeat=1, documents=False):
     """Rows of the six sentences with ClassLabel tags, several times over."""
     rows = [
-        {"tokens": tokens, "ner_tags": tags}
-        | ({"document_id": copy, "sentence_id": index} if documents else {})
+        {"tokens": tokens, "ner_tags": tags} | ({"document_id": copy, "sentence_id": index} if documents else {})
         for copy in range(repeat)
         for index, (tokens, tags) in enumerate(SENTENCES)
     ]

@@ -77,6 +77,8 @@ REFUSED = {
     "convbert": ({"embedding_size": 16}, "markers change the text or the markers of another span"),
     "roformer": ({"embedding_size": 16}, "it takes no position_ids, so that markers cannot be placed at their word"),
     "deberta": (_DEBERTA_V3 | {"share_att_key": False}, "a forward pass over text and markers fails"),
+    "qwen3": ({"num_key_value_heads": 2, "head_dim": 8}, "its own attention is causal"),
+    "gpt2": ({}, "its own attention is causal"),
     "t5": ({"d_model": 32, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 4}, "it takes no position_ids"),
 }
 """Families that cannot carry markers: name to settings and a piece of the refusal."""
