@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from span_marker.ragged import offsets_of
 from span_marker.types import IntArray
 
 MOST_VALUES = int(np.iinfo(np.int32).max)
@@ -39,7 +40,7 @@ def make_lists(values: IntArray, lengths: IntArray) -> Any:
     Returns:
         An arrow array of lists.
     """
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
+    offsets = offsets_of(lengths)
     if offsets[-1] > MOST_VALUES:
         return pa.LargeListArray.from_arrays(offsets, values)
     return pa.ListArray.from_arrays(offsets.astype(np.int32), values)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from span_marker.ragged import ranges
 from span_marker.spans import count_spans, spans_at
 from span_marker.types import EntityTable, FloatArray, IntArray
 
@@ -23,20 +24,6 @@ def reduce_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     scores, labels = logits.float().softmax(dim=-1).max(dim=-1)
     # Not int16, which would be half the size: NCCL cannot gather it across processes.
     return labels.to(torch.int32), scores
-
-
-def covered_words(starts: IntArray, ends: IntArray) -> IntArray:
-    """List the words that spans cover, span after span.
-
-    Args:
-        starts: First words. Shape: ``[spans]``.
-        ends: Words after the last. Shape: ``[spans]``.
-
-    Returns:
-        Indices of the words. Shape: ``[sum(ends - starts)]``.
-    """
-    lengths = ends - starts
-    return np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum(), dtype=np.int64)
 
 
 def decode_flat(candidates: EntityTable, scores: FloatArray) -> IntArray:
@@ -105,7 +92,7 @@ def _first_fit(starts: IntArray, ends: IntArray, num_words: int) -> IntArray:
     best = np.full(num_words, len(starts), dtype=np.int64)
     while len(left):
         lengths = ends[left] - starts[left]
-        words = covered_words(starts[left], ends[left])
+        words = ranges(starts[left], lengths)
         firsts = np.cumsum(lengths) - lengths
         best[words] = len(starts)
         np.minimum.at(best, words, np.repeat(left, lengths))

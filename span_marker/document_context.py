@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.fingerprints import derive_fingerprint
+from span_marker.ragged import offsets_of, ranges
 from span_marker.types import IntArray
-from span_marker.word_encoding import offsets_of, ranges
 
 DOCUMENT_ID = "document_id"
 SENTENCE_ID = "sentence_id"

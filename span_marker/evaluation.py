@@ -15,7 +15,7 @@ import numpy.typing as npt
 import seqeval.scheme
 from seqeval.metrics import accuracy_score, classification_report
 
-from span_marker.decoding import covered_words
+from span_marker.ragged import ranges
 from span_marker.types import EntityTable, IntArray
 
 _SCORES = ("precision", "recall", "f1")
@@ -271,7 +271,8 @@ def _tag_ids(entities: _FlatEntities, num_words: int) -> IntArray:
     """
     tags = np.zeros(num_words, dtype=np.int64)
     inside = 2 * entities.labels + 2
-    tags[covered_words(entities.starts, entities.ends)] = np.repeat(inside, entities.ends - entities.starts)
+    lengths = entities.ends - entities.starts
+    tags[ranges(entities.starts, lengths)] = np.repeat(inside, lengths)
     tags[entities.starts] = inside - 1
     return tags
 

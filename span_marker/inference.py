@@ -242,13 +242,14 @@ def _parse(inputs: Any, is_split_into_words: bool | None) -> _Inputs:
         return _Inputs(_checked(list(inputs["tokens"])), False, documents)
     if isinstance(inputs, str):
         return _Inputs([inputs], True, {})
-    if not isinstance(inputs, list | tuple):
+    if not isinstance(inputs, Sequence) or isinstance(inputs, bytes):
         raise TypeError(f"{_EXPECTED}, but got {type(inputs).__name__}.")
+    inputs = list(inputs)  # a data set's column may be one that reads itself anew at each step
     if inputs and all(isinstance(item, str) for item in inputs):
         if is_split_into_words is None:
             is_split_into_words = len(inputs) > 1 and not any(" " in item for item in inputs)
-        return _Inputs([list(inputs)], True, {}) if is_split_into_words else _Inputs(list(inputs), False, {})
-    return _Inputs(_checked(list(inputs)), False, {})
+        return _Inputs([inputs], True, {}) if is_split_into_words else _Inputs(inputs, False, {})
+    return _Inputs(_checked(inputs), False, {})
 
 
 _EXPECTED = "Expected a text, a list of texts, a list of words, a list of lists of words, or a Dataset"

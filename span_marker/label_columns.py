@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from span_marker.ragged import locate, offsets_of
 from span_marker.schemes import OUTSIDE
-from span_marker.tag_rows import locate, offsets_of
 from span_marker.types import IntArray
 
 TOKENS = "tokens"

@@ -16,10 +16,10 @@ from span_marker.configuration import SpanMarkerConfig
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context
 from span_marker.fingerprints import derive_fingerprint
 from span_marker.label_normalizer import LabelNormalizer
+from span_marker.ragged import offsets_of
 from span_marker.span_columns import span_columns, span_labels
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.types import Columns, EntityTable, IntArray
-from span_marker.word_encoding import offsets_of
 
 __all__ = ["add_context", "encode_rows", "is_preprocessed", "preprocess", "spread_sample"]
 

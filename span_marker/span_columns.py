@@ -5,9 +5,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from span_marker.ragged import offsets_of, split_rows
 from span_marker.spans import count_spans, enumerate_spans, span_index
 from span_marker.types import Columns, EntityTable, IntArray
-from span_marker.word_encoding import EncodedWords, offsets_of, split_rows
+from span_marker.word_encoding import EncodedWords
 
 
 def span_columns(encoded: EncodedWords, entity_max_length: int) -> Columns:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from span_marker.ragged import locate, offsets_of
 from span_marker.types import IntArray
 
 TagRows: TypeAlias = Sequence[Sequence[int]] | Any
@@ -36,20 +37,6 @@ class FlatTags(NamedTuple):
         return locate(self.offsets, word)
 
 
-def locate(offsets: IntArray, index: int) -> tuple[int, int]:
-    """Find the row of an element when rows lie one after the other.
-
-    Args:
-        offsets: See [`offsets_of`]. Shape: ``[rows + 1]``.
-        index: Index of the element among all.
-
-    Returns:
-        Index of the row, and of the element in it.
-    """
-    row = int(np.searchsorted(offsets, index, side="right")) - 1
-    return row, int(index - offsets[row])
-
-
 def flatten_tags(ner_tags: TagRows) -> FlatTags:
     """Put the tags of all sentences into one array.
 
@@ -77,18 +64,6 @@ def flatten_tags(ner_tags: TagRows) -> FlatTags:
     if tags.size and (tags.dtype.kind not in "iu" or tags.ndim != 1):
         _refuse(rows)
     return FlatTags(tags.astype(np.int64), offsets_of(lengths))
-
-
-def offsets_of(lengths: IntArray) -> IntArray:
-    """Find where each row begins when rows lie one after the other.
-
-    Args:
-        lengths: Length of each row. Shape: ``[rows]``.
-
-    Returns:
-        Index of the first element of each row, then the number of elements. Shape: ``[rows + 1]``.
-    """
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def _is_clean(column: Any) -> bool:

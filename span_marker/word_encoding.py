@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
 
 import numpy as np
 
+from span_marker.ragged import flatten, offsets_of, ranges, split_rows
 from span_marker.types import IntArray
 
 _WHITESPACE = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
@@ -74,59 +74,6 @@ class Frame:
     suffix: Sequence[int]
     filler: int
     max_tokens: int | None
-
-
-def offsets_of(lengths: IntArray) -> IntArray:
-    """Sum lengths up, from zero.
-
-    Args:
-        lengths: Lengths of rows. Shape: ``[rows]``.
-
-    Returns:
-        Index of each row's first element, then the number of elements. Shape: ``[rows + 1]``.
-    """
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
-
-
-def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
-    """List the integers of several ranges, one range after the other.
-
-    Args:
-        starts: First integer of each range. Shape: ``[ranges]``.
-        lengths: Number of integers of each. Shape: ``[ranges]``.
-
-    Returns:
-        The integers. Shape: ``[sum of lengths]``.
-    """
-    offsets = offsets_of(lengths)
-    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-
-
-def split_rows(values: IntArray, offsets: IntArray) -> list[IntArray]:
-    """Cut a flat array into rows.
-
-    Args:
-        values: All rows, one after the other. Shape: ``[values]``.
-        offsets: Index of each row's first value, then the number of values. Shape: ``[rows + 1]``.
-
-    Returns:
-        One array a row.
-    """
-    bounds = offsets.tolist()
-    return [values[start:end] for start, end in pairwise(bounds)]
-
-
-def flatten(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Put rows of integers into one array.
-
-    Args:
-        rows: The rows.
-
-    Returns:
-        The integers, shape ``[integers]``, and the length of each row, shape ``[rows]``.
-    """
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum())), lengths
 
 
 def align_words(

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from span_marker.decoding import covered_words, decode, decode_flat, reduce_logits, spans_at
-from span_marker.spans import count_spans, enumerate_spans, span_index
+from span_marker.decoding import decode, decode_flat, reduce_logits
+from span_marker.spans import count_spans
 from span_marker.types import EntityTable
 
 
@@ -63,42 +63,6 @@ class TestReduceLogits:
     def test_no_span(self):
         labels, scores = reduce_logits(torch.zeros(2, 0, 4))
         assert labels.shape == scores.shape == (2, 0)
-
-
-class TestSpansAt:
-    def test_three_words(self):
-        starts, ends = spans_at([0, 1, 2, 3, 4], 3, 2)
-        assert starts.tolist() == [0, 0, 1, 1, 2]
-        assert ends.tolist() == [1, 2, 2, 3, 3]
-
-    def test_sentences_of_different_lengths(self):
-        starts, ends = spans_at([0, 2, 3], [1, 2, 3], 8)
-        assert (starts.tolist(), ends.tolist()) == ([0, 1, 1], [1, 2, 2])
-
-    def test_no_span(self):
-        starts, ends = spans_at([], [], 8)
-        assert starts.shape == ends.shape == (0,)
-
-    @given(st.integers(0, 60), st.integers(1, 65))
-    def test_inverts_the_index(self, num_words, max_length):
-        starts, ends = enumerate_spans(num_words, max_length)
-        found = spans_at(span_index(starts, ends, num_words, max_length), num_words, max_length)
-        assert found[0].tolist() == starts.tolist()
-        assert found[1].tolist() == ends.tolist()
-
-    @pytest.mark.parametrize("max_length", [8, 1000, 100_000])
-    def test_long_sentence(self, max_length):
-        index = np.unique(np.linspace(0, count_spans(100_000, max_length) - 1, 10_000).astype(np.int64))
-        assert np.array_equal(span_index(*spans_at(index, 100_000, max_length), 100_000, max_length), index)
-
-
-class TestCoveredWords:
-    def test_span_after_span(self):
-        assert covered_words(np.array([4, 0, 2]), np.array([6, 1, 5])).tolist() == [4, 5, 0, 2, 3, 4]
-
-    def test_no_span(self):
-        none = np.zeros(0, dtype=np.int64)
-        assert covered_words(none, none).tolist() == []
 
 
 class TestDecodeFlat:

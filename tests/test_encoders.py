@@ -122,17 +122,9 @@ class TestCheck:
             self.check(lambda ids, layout: (ids, replace(layout, text_mask=torch.ones_like(layout.text_mask))))
 
     def test_positions_are_ignored(self):
+        nowhere = {name: torch.zeros(5, 2, dtype=torch.long) for name in ("start_positions", "end_positions")}
         with pytest.raises(ValueError, match="it ignores position_ids, so that markers cannot be placed"):
-            self.check(
-                lambda ids, layout: (
-                    ids,
-                    replace(
-                        layout,
-                        start_positions=torch.zeros_like(layout.start_positions),
-                        end_positions=torch.zeros_like(layout.end_positions),
-                    ),
-                )
-            )
+            self.check(lambda ids, layout: (ids, replace(layout, **nowhere)))
 
     def test_index_is_heeded(self):
         with pytest.raises(ValueError, match="by their index in the sequence and not by position_ids alone"):

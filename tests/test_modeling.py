@@ -259,6 +259,13 @@ def test_a_model_of_a_configuration_alone_has_random_weights():
         assert 0.01 < model.encoder.embeddings.word_embeddings.weight.std() < 0.03
 
 
+def test_initialisation_leaves_the_encoders_modules_alone(shared_model):
+    linear = nn.Linear(2, 2)
+    before = copy.deepcopy(linear.state_dict())
+    shared_model._init_weights(linear)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in linear.state_dict().items())
+
+
 def test_dropout_follows_the_encoder(tiny_encoder, labels):
     model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=labels, hidden_dropout_prob=0.25)
     assert model.dropout.p == model.encoder.config.hidden_dropout_prob == 0.25
@@ -332,7 +339,7 @@ def test_an_encoder_that_cannot_carry_markers_is_refused(tmp_path, labels):
 
 
 def test_regression_distilbert(tmp_path):
-    model = make_model(tmp_path / "encoder", wordpiece(), "distilbert", dim=32, n_layers=2, n_heads=4, hidden_dim=48)
+    model = make_model(tmp_path / "encoder", wordpiece(), "distilbert", outside=-100.0, dim=32, n_heads=4)
     expected = model.predict(SENTENCES)
     assert any(expected)
     model.save_pretrained(tmp_path / "model")

@@ -19,7 +19,8 @@ OTHER_TAGS = ["O", "B-X", "I-X"]
 def original(tiny_encoder):
     """The model that was saved."""
     return give_opinions(
-        SpanMarkerModel.from_pretrained(tiny_encoder, labels=TAGS, model_max_length=40, entity_max_length=4)
+        SpanMarkerModel.from_pretrained(tiny_encoder, labels=TAGS, model_max_length=40, entity_max_length=4),
+        outside=-100.0,
     )
 
 

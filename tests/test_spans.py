@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from span_marker.spans import count_spans, enumerate_spans, span_index
+from span_marker.spans import count_spans, enumerate_spans, span_index, spans_at
 
 NUM_WORDS = st.integers(min_value=0, max_value=40)
 MAX_LENGTH = st.integers(min_value=1, max_value=45)
@@ -93,3 +93,30 @@ def test_only_candidates_have_an_index(num_words, max_length, start, end):
 def test_types():
     starts, ends = enumerate_spans(4, 2)
     assert starts.dtype == ends.dtype == span_index(starts, ends, 4, 2).dtype == count_spans([4], 2).dtype == np.int64
+
+
+class TestSpansAt:
+    def test_three_words(self):
+        starts, ends = spans_at([0, 1, 2, 3, 4], 3, 2)
+        assert starts.tolist() == [0, 0, 1, 1, 2]
+        assert ends.tolist() == [1, 2, 2, 3, 3]
+
+    def test_sentences_of_different_lengths(self):
+        starts, ends = spans_at([0, 2, 3], [1, 2, 3], 8)
+        assert (starts.tolist(), ends.tolist()) == ([0, 1, 1], [1, 2, 2])
+
+    def test_no_span(self):
+        starts, ends = spans_at([], [], 8)
+        assert starts.shape == ends.shape == (0,)
+
+    @given(st.integers(0, 60), st.integers(1, 65))
+    def test_inverts_the_index(self, num_words, max_length):
+        starts, ends = enumerate_spans(num_words, max_length)
+        found = spans_at(span_index(starts, ends, num_words, max_length), num_words, max_length)
+        assert found[0].tolist() == starts.tolist()
+        assert found[1].tolist() == ends.tolist()
+
+    @pytest.mark.parametrize("max_length", [8, 1000, 100_000])
+    def test_long_sentence(self, max_length):
+        index = np.unique(np.linspace(0, count_spans(100_000, max_length) - 1, 10_000).astype(np.int64))
+        assert np.array_equal(span_index(*spans_at(index, 100_000, max_length), 100_000, max_length), index)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from span_marker.tag_rows import flatten_tags, locate, offsets_of
+from span_marker.tag_rows import flatten_tags
 
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1))))
@@ -18,15 +18,6 @@ def test_lists_and_arrow_flatten_alike(rows):
         assert flat.tags.dtype == flat.offsets.dtype == np.int64
         places = [(row, word) for row, tags in enumerate(rows) for word in range(len(tags))]
         assert [flat.locate(word) for word in range(len(flat.tags))] == places
-
-
-def test_offsets():
-    assert offsets_of(np.array([2, 0, 1])).tolist() == [0, 2, 2, 3]
-    assert offsets_of(np.array([], dtype=np.int64)).tolist() == [0]
-
-
-def test_locate_skips_empty_rows():
-    assert locate(np.array([0, 0, 2, 2, 3]), 2) == (3, 0)
 
 
 def test_slices_of_arrow_columns():

@@ -6,10 +6,6 @@ from hypothesis import strategies as st
 from span_marker.word_encoding import (
     Frame,
     align_words,
-    flatten,
-    offsets_of,
-    ranges,
-    split_rows,
     trim_spans,
     word_spans,
 )
@@ -23,16 +19,6 @@ def lists(arrays):
 
 def align(token_rows, word_rows, num_words, frame=FRAME):
     return align_words(token_rows, word_rows, np.array(num_words, dtype=np.int64), frame)
-
-
-def test_flat_rows():
-    values, lengths = flatten([[1, 2], [], [3]])
-    assert values.tolist() == [1, 2, 3]
-    assert lengths.tolist() == [2, 0, 1]
-    assert offsets_of(lengths).tolist() == [0, 2, 2, 3]
-    assert lists(split_rows(values, offsets_of(lengths))) == [[1, 2], [], [3]]
-    assert flatten([])[0].tolist() == []
-    assert ranges(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
 
 
 def test_align_words():
