@@ -5,8 +5,8 @@ to itself and to its partner, the other marker of its span. So the attention of 
 and cost and memory grow with markers times text, never with markers squared.
 
 Sentences of one batch differ far more in spans than in words. Batches are therefore packed: the encoder's layers see
-one long row ``[all texts | all start markers | all end markers]`` without padding; only attention, a small part of the
-work, is padded per sentence.
+one long row of texts and markers without any padding. Only attention, a small part of the work, lays sentences out with
+padding, in groups of like size.
 """
 
 from dataclasses import dataclass
@@ -74,14 +74,42 @@ class MarkerLayout:
         return self.span_mask.flatten().cumsum(0).sub(1).clamp(min=0).view_as(self.span_mask)
 
     @cached_property
+    def groups(self) -> list[tuple[Tensor, "MarkerLayout"]]:
+        """The batch cut into sentences of like size, most spans first, so that at most half of a group is padding.
+
+        Each group comes with the rows of the batch that it is made of (shape ``[sentences]``) and its own layout.
+        """
+        sizes = torch.stack([self.span_mask.sum(1), self.text_mask.sum(1)], dim=1).tolist()
+        order = sorted(range(len(sizes)), key=lambda row: -sizes[row][0])
+        groups: list[list[int]] = []
+        for row in order:
+            if not groups or 2 * sizes[row][0] < sizes[groups[-1][0]][0]:
+                groups.append([])
+            groups[-1].append(row)
+        return [self._select(rows, max(sizes[row][1] for row in rows), sizes[rows[0]][0]) for rows in groups]
+
+    def _select(self, rows: list[int], text: int, spans: int) -> tuple[Tensor, "MarkerLayout"]:
+        """Cut some rows out, with as many columns of text and spans as they need."""
+        index = torch.tensor(rows, device=self.text_mask.device)
+        span_columns = (self.span_mask, self.start_positions, self.end_positions)
+        return index, MarkerLayout(self.text_mask[index, :text], *(column[index, :spans] for column in span_columns))
+
+    @cached_property
     def packed_index(self) -> Tensor:
-        """Index of each packed token in the flattened ``[batch, text + 2 * spans]``. Shape: ``[packed]``."""
+        """Index of each packed token in the flattened ``[batch, text + 2 * spans]``.
+
+        Group after group: texts, start markers, end markers. Shape: ``[packed]``.
+        """
         text, spans = self.text_mask.shape[1], self.span_mask.shape[1]
-        row_length = text + 2 * spans
-        text_row, text_column = self.text_index // text, self.text_index % text
-        span_row, span_column = self.span_index // spans, self.span_index % spans
-        starts = span_row * row_length + text + span_column
-        return torch.cat([text_row * row_length + text_column, starts, starts + spans])
+        index = torch.arange(self.token_mask.numel(), device=self.text_mask.device).view_as(self.token_mask)
+        blocks = index.split([text, spans, spans], dim=1)
+        return torch.cat(
+            [
+                block[rows, : mask.shape[1]][mask]
+                for rows, group in self.groups
+                for block, mask in zip(blocks, (group.text_mask, group.span_mask, group.span_mask), strict=True)
+            ]
+        )
 
     def visible_text(self, window: int | None = None) -> Tensor:
         """Tell which text tokens each token and marker may attend to.
@@ -155,30 +183,58 @@ def marker_attention(
     Returns:
         The attended values, shape ``[1, packed, heads, head size]``, and no attention weights.
     """
-    layout = marker_layout
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    sharing = query.shape[1] // key.shape[1]
+    if sharing > 1:
+        key, value = key.repeat_interleave(sharing, dim=1), value.repeat_interleave(sharing, dim=1)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    window = None if sliding_window is None else sliding_window - 1
+    layouts = [layout for _, layout in marker_layout.groups]
+    sizes = [len(layout.text_index) + 2 * len(layout.span_index) for layout in layouts]
+    states = (torch.split(tensor[0].transpose(0, 1), sizes) for tensor in (query, key, value))
+    attended = [
+        part
+        for layout, *group in zip(layouts, *states, strict=True)
+        for part in _attend(layout, *group, scaling=scaling, dropout=dropout, window=window)
+    ]
+    return torch.cat(attended)[None], None
+
+
+def _attend(
+    layout: MarkerLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scaling: float,
+    dropout: float,
+    window: int | None,
+) -> list[Tensor]:
+    """Attend within one group. Shape of all: ``[packed, heads, head size]``; returns texts, starts and ends apart."""
     pairs = len(layout.span_index)
-    sizes = [query.shape[2] - 2 * pairs, pairs, pairs]
-    # Each of these: text, start markers and end markers. Shape: [packed, heads, head size].
-    queries, keys, values = (torch.split(states[0].transpose(0, 1), sizes) for states in (query, key, value))
-    bias = additive_mask(layout.visible_text(None if sliding_window is None else sliding_window - 1), query.dtype)
+    sizes = [len(layout.text_index), pairs, pairs]
+    queries, keys, values = (torch.split(states, sizes) for states in (query, key, value))
+    bias = additive_mask(layout.visible_text(window), query.dtype)
     text_bias, marker_bias = bias, bias
-    if sliding_window is not None:
+    if window is not None:
         text_bias, marker_bias = bias.tensor_split([layout.text_mask.shape[1]], dim=2)
 
-    text_query, text_key, text_value = (part[0][layout.text_rows].transpose(1, 2) for part in (queries, keys, values))
+    text_query, text_key, text_value = (
+        _rows(part[0], layout.text_rows).transpose(1, 2) for part in (queries, keys, values)
+    )
     attended = nn.functional.scaled_dot_product_attention(
         text_query, text_key, text_value, attn_mask=text_bias, dropout_p=dropout, scale=scaling
     )
-    output = [attended.transpose(1, 2).flatten(0, 1)[layout.text_index]]
+    output = [_rows(attended.transpose(1, 2).flatten(0, 1), layout.text_index)]
     if pairs:
         weights = _marker_weights(layout, queries, keys, text_key, marker_bias, scaling)
         weights = nn.functional.dropout(weights, dropout, training=dropout > 0)
         output += _marker_values(layout, weights, text_value, values)
-    return torch.cat(output)[None], None
+    return output
+
+
+def _rows(states: Tensor, index: Tensor) -> Tensor:
+    """Pick rows; faster than ``states[index]`` when gradients flow back. Shape: that of ``index``, then a row's."""
+    return states.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 def _marker_weights(
@@ -194,9 +250,11 @@ def _marker_weights(
     _, start_key, end_key = keys
     of_start = torch.stack([(start_query * start_key).sum(-1), (start_query * end_key).sum(-1)], dim=-1)
     of_end = torch.stack([(end_query * end_key).sum(-1), (end_query * start_key).sum(-1)], dim=-1)
-    query = torch.cat([start_query[layout.span_rows], end_query[layout.span_rows]], dim=1).transpose(1, 2)
-    pair_scores = torch.cat([of_start[layout.span_rows], of_end[layout.span_rows]], dim=1).transpose(1, 2)
-    text_scores = (query * scaling) @ text_key.transpose(-1, -2) + bias
+    query, pair_scores = (
+        torch.cat([_rows(starts, layout.span_rows), _rows(ends, layout.span_rows)], dim=1).transpose(1, 2)
+        for starts, ends in ((start_query, end_query), (of_start, of_end))
+    )
+    text_scores = query @ (text_key * scaling).transpose(-1, -2) + bias
     scores = torch.cat([text_scores, pair_scores * scaling], dim=-1)
     return scores.softmax(-1, dtype=torch.float32).to(query.dtype)
 
@@ -209,9 +267,9 @@ def _marker_values(
     attended = (weights[..., :-2] @ text_value, weights[..., -2:])
     # Starts lie before ends. Shape of each half: [batch, spans, heads, head size or 2].
     from_text, from_pair = (part.transpose(1, 2).chunk(2, dim=1) for part in attended)
-    start, end = (half.flatten(0, 1)[layout.span_index] for half in from_text)
+    start, end = (_rows(half.flatten(0, 1), layout.span_index) for half in from_text)
     (start_self, start_other), (end_self, end_other) = (
-        half.flatten(0, 1)[layout.span_index].chunk(2, dim=-1) for half in from_pair
+        _rows(half.flatten(0, 1), layout.span_index).chunk(2, dim=-1) for half in from_pair
     )
     return [
         start + start_self * start_value + start_other * end_value,

@@ -156,19 +156,23 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
                 by this package or by span-marker 1.x), or any encoder.
             *model_args: Handed on to transformers.
             labels: The tags of the data set ("O", "B-LOC", "I-LOC", ...). A new model without them takes those of the
-                Trainer's data set. For a span marker model, tags other than its own need
+                Trainer's data set. For a span marker model, tags of other entity types than its own need
                 ``ignore_mismatched_sizes=True`` and start a new classifier.
-            config: Configuration to use instead of the saved one.
+            config: Configuration to use instead of the saved one; it is copied. For a new model its lengths and labels
+                are used, and the encoder's own settings.
             model_card_data: What the model card says that the model cannot know.
             scheme: The tagging scheme of the labels. ``None``: detected.
-            **kwargs: Settings of [`SpanMarkerConfig`] such as ``entity_max_length``; everything else is handed on to
-                transformers, such as ``dtype``, ``revision`` or ``trust_remote_code``.
+            **kwargs: Settings of [`SpanMarkerConfig`] such as ``entity_max_length``, or of the encoder's configuration
+                such as ``hidden_dropout_prob``; everything else is handed on to transformers, such as ``dtype``,
+                ``revision`` or ``trust_remote_code``.
 
         Returns:
             The model in evaluation mode, with its tokenizer.
 
         Raises:
-            ValueError: Labels that do not fit the model or the scheme, or an encoder that cannot carry markers.
+            ValueError: Labels that do not fit the model or the scheme, a length out of range, an encoder that cannot
+                carry markers, one whose code the caller does not trust, or a file that says nonsense.
+            TypeError: A keyword argument that nothing knows.
             OSError: A file is missing or damaged.
         """
         path = os.fspath(pretrained_model_name_or_path)

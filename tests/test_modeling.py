@@ -281,22 +281,26 @@ def test_settings_of_nothing_are_refused(tiny_encoder, labels, tmp_path):
         SpanMarkerModel.from_pretrained(tmp_path, entity_max_len=3)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, "bfloat16"])
-def test_a_new_model_in_another_type(tiny_encoder, labels, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(torch.bfloat16, torch.bfloat16), ("bfloat16", torch.bfloat16), ("auto", torch.float32), (None, torch.float32)],
+)
+def test_a_new_model_in_another_type(tiny_encoder, labels, dtype, expected):
     model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=labels, dtype=dtype)
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert {parameter.dtype for parameter in model.parameters()} == {expected}
     assert len(model.predict(SENTENCES)) == len(SENTENCES)
 
 
 def test_a_given_configuration_is_used_but_not_changed(tiny_encoder):
     config = SpanMarkerConfig(entity_max_length=3, marker_max_length=16, max_prev_context=2)
-    config.set_labels(["O", "PER", "LOC"])
+    config.set_labels(["O", "B-PER", "I-PER"], "IOB1")
     before = copy.deepcopy(config.to_dict())
     model = SpanMarkerModel.from_pretrained(tiny_encoder, config=config, entity_max_length=5)
     assert config.to_dict() == before
     assert (model.config.entity_max_length, model.config.marker_max_length) == (5, 16)
     assert model.config.max_prev_context == 2
-    assert model.config.labels == ["O", "PER", "LOC"]
+    assert model.config.tags == ["O", "B-PER", "I-PER"]
+    assert model.config.scheme == "IOB1"
     assert model.config.encoder["hidden_size"] == 32
     assert len(model.predict(SENTENCES)) == len(SENTENCES)
 

@@ -27,7 +27,8 @@ def give_opinions(model, outside=-1.0):
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
-        model.classifier.bias[model.config.outside_id] += outside
+        model.classifier.bias.zero_()
+        model.classifier.bias[model.config.outside_id] = outside
     return model
 
 

@@ -41,7 +41,7 @@ _MODEL_MAX_LENGTH: Final = 128
 _COVERED: Final = 0.995
 """Share of the training set's entities that candidate spans must be long enough for: the rest costs too much time."""
 _LONGEST: Final = 8
-_LEARNING_RATE: Final = 3e-4
+_LEARNING_RATE: Final = 4e-4
 _BATCH_SIZE: Final = 8
 _WARMUP: Final = 0.1
 
