@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from span_marker.dropout import cheap_dropout
+
 ATTENTION_NAME = "span_marker"
 POSITION_OFFSET = 2
 """Position id of the first token; the two below it are RoBERTa's padding positions, kept for every encoder."""
@@ -102,7 +104,7 @@ class MarkerLayout:
         """
         text, spans = self.text_mask.shape[1], self.span_mask.shape[1]
         index = torch.arange(self.token_mask.numel(), device=self.text_mask.device).view_as(self.token_mask)
-        blocks = index.split([text, spans, spans], dim=1)
+        blocks = torch.split(index, [text, spans, spans], dim=1)
         return torch.cat(
             [
                 block[rows, : mask.shape[1]][mask]
@@ -227,14 +229,14 @@ def _attend(
     output = [_rows(attended.transpose(1, 2).flatten(0, 1), layout.text_index)]
     if pairs:
         weights = _marker_weights(layout, queries, keys, text_key, marker_bias, scaling)
-        weights = nn.functional.dropout(weights, dropout, training=dropout > 0)
+        weights = cheap_dropout(weights, dropout)
         output += _marker_values(layout, weights, text_value, values)
     return output
 
 
 def _rows(states: Tensor, index: Tensor) -> Tensor:
     """Pick rows; faster than ``states[index]`` when gradients flow back. Shape: that of ``index``, then a row's."""
-    return states.index_select(0, index.flatten()).unflatten(0, index.shape)
+    return states.index_select(0, index.flatten()).view(*index.shape, *states.shape[1:])
 
 
 def _marker_weights(

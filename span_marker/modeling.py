@@ -16,6 +16,7 @@ from span_marker._version import __version__
 from span_marker.attention import POSITION_OFFSET, MarkerLayout
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
+from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
 from span_marker.inference import Predictions, predict
 from span_marker.loading import naming
@@ -73,6 +74,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         self.encoder = encoder if encoder is not None else AutoModel.from_config(config.encoder_config)
         self._runner = choose_runner(self.encoder)
         self.dropout = nn.Dropout(config.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
+        use_cheap_dropout(self)
         self.classifier = nn.Linear(2 * self.encoder.config.hidden_size, config.num_labels)
         self.model_card_data = model_card_data or SpanMarkerModelCardData()
         self.tokenizer: SpanMarkerTokenizer | None = None

@@ -27,6 +27,7 @@ from span_marker.word_encoding import EncodedWords, Frame, align_words, trim_spa
 
 DEFAULT_MAX_LENGTH = 512
 """Most tokens of a sentence where neither the configuration nor the tokenizer says."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class SpanMarkerTokenizer:
@@ -278,7 +279,7 @@ def _encode_words(backend: Any, sentences: Sequence[Sequence[str]]) -> list[Any]
 
 def _without_surrogates(text: str) -> str:
     """Replace what is no character, so that lengths stay: half of a surrogate pair cannot be encoded."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def _read_config(path: str | PathLike[str], options: dict[str, Any]) -> SpanMarkerConfig:

