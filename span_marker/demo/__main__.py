@@ -61,7 +61,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", default=SAMPLE, help="'sample', a data set in $SPAN_MARKER_SHARED/data, or a folder")
     parser.add_argument("--encoder", default=MINILM, help="'minilm', or a folder or Hub id of an encoder")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder for the model")
-    parser.add_argument("--epochs", type=_positive, default=5, help="passes over the training sentences")
+    parser.add_argument("--epochs", type=_positive, default=6, help="passes over the training sentences")
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
     parser.add_argument("--limit", type=_positive, help="use only so many training sentences")
     return parser.parse_args(argv)

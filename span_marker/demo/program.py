@@ -42,7 +42,7 @@ _COVERED: Final = 0.995
 """Share of the training set's entities that candidate spans must be long enough for: the rest costs too much time."""
 _LONGEST: Final = 8
 _LEARNING_RATE: Final = 4e-4
-_BATCH_SIZE: Final = 8
+_BATCH_SIZE: Final = 16
 _WARMUP: Final = 0.1
 
 
@@ -181,7 +181,7 @@ def _train(steps: _Run, epochs: int, seed: int) -> SamplingTrainer:
         learning_rate=_LEARNING_RATE,
         warmup_steps=_WARMUP,
         per_device_train_batch_size=_BATCH_SIZE,
-        per_device_eval_batch_size=4 * _BATCH_SIZE,
+        per_device_eval_batch_size=2 * _BATCH_SIZE,
         train_sampling_strategy="group_by_length",
         logging_strategy="epoch",
         save_strategy="no",
