@@ -89,6 +89,7 @@ def run_once(key: Record, corpus: Corpus, encoder: str) -> Record:
             per_device_train_batch_size=key["batch_size"],
             per_device_eval_batch_size=key["batch_size"],
             warmup_steps=WARMUP,
+            bf16=key["bf16"],
             seed=key["seed"],
             dataloader_pin_memory=torch.cuda.is_available(),
             logging_strategy="epoch",
@@ -185,20 +186,21 @@ def table(records: list[Record]) -> str:
         A Markdown table: means and, from two seeds on, their standard errors.
     """
     lines = [
-        "| data | model | context | seeds | F1 | precision | recall | macro F1 | trained sentences/s | minutes a run |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| data | model | context | type | seeds | F1 | precision | recall | macro F1 | trained sentences/s | minutes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
-        groups.setdefault((record["data"], record["model"], record["context"]), []).append(record)
-    for (data, model, context), runs in groups.items():
+        groups.setdefault((record["data"], record["model"], record["context"], record["bf16"]), []).append(record)
+    for (data, model, context, bf16), runs in groups.items():
         scores = [
             mean_and_error([100 * run[name] for run in runs]) for name in ("f1", "precision", "recall", "macro_f1")
         ]
         rate = statistics.mean(run["training_sentences_per_second"] for run in runs)
         minutes = statistics.mean(run["training_seconds"] + run["evaluation_seconds"] for run in runs) / 60
         seeds = " ".join(str(run["seed"]) for run in runs)
-        cells = (data, model, "yes" if context else "no", seeds, *scores, f"{rate:.1f}", f"{minutes:.1f}")
+        kind = "bf16" if bf16 else "fp32"
+        cells = (data, model, "yes" if context else "no", kind, seeds, *scores, f"{rate:.1f}", f"{minutes:.1f}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -245,6 +247,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=4, help="passes over the training sentences")
     parser.add_argument("--learning-rate", type=float, default=2e-4, help="highest learning rate")
     parser.add_argument("--batch-size", type=int, default=16, help="rows in a training step")
+    parser.add_argument("--bf16", action="store_true", help="train and score in mixed precision")
     parser.add_argument("--limit", type=int, help="use only so many sentences of each split (for a trial)")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished runs, added to")
@@ -277,6 +280,7 @@ def run(settings: argparse.Namespace) -> list[Record]:
             "learning_rate": settings.learning_rate,
             "batch_size": settings.batch_size,
             "warmup": WARMUP,
+            "bf16": settings.bf16,
             "encoder": Path(settings.encoder).name,
             "limit": settings.limit,
             **LENGTHS,

@@ -91,8 +91,11 @@ def same(left, right):
 # ---- Learning ----
 
 
-def test_it_learns(train):
-    trainer = train(num_train_epochs=40, learning_rate=3e-3, warmup_steps=5, logging_steps=50)
+def test_it_learns(train, start):
+    # Without dropout the tiny model fits its sentences exactly, whatever a machine's rounding does on the way.
+    trainer = train(
+        model=start(dropout=False), num_train_epochs=40, learning_rate=3e-3, warmup_steps=5, logging_steps=50
+    )
     metrics = trainer.evaluate()
     assert metrics["eval_f1"] > 0.9
     assert metrics["eval_loss"] < 0.1
