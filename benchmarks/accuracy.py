@@ -186,7 +186,7 @@ def table(records: list[Record]) -> str:
         A Markdown table: means and, from two seeds on, their standard errors.
     """
     lines = [
-        "| data | model | context | type | seeds | F1 | precision | recall | macro F1 | trained sentences/s | minutes |",
+        "| data | model | context | type | seeds | F1 | precision | recall | macro F1 | sentences/s | minutes |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[Any, ...], list[Record]] = {}
