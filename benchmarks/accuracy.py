@@ -90,6 +90,7 @@ def run_once(key: Record, corpus: Corpus, encoder: str) -> Record:
             per_device_eval_batch_size=key["batch_size"],
             warmup_steps=WARMUP,
             bf16=key["bf16"],
+            use_cpu=not torch.cuda.is_available(),
             seed=key["seed"],
             dataloader_pin_memory=torch.cuda.is_available(),
             logging_strategy="epoch",
