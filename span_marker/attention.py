@@ -11,7 +11,7 @@ padding, in groups of like size.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -102,16 +102,26 @@ class MarkerLayout:
 
         Group after group: texts, start markers, end markers. Shape: ``[packed]``.
         """
+        return torch.cat([part for parts in self._packed_parts for part in parts])
+
+    @cached_property
+    def packed_markers(self) -> Tensor:
+        """The same without texts. Shape: ``[packed markers]``."""
+        return torch.cat([part for _, *markers in self._packed_parts for part in markers])
+
+    @cached_property
+    def _packed_parts(self) -> list[list[Tensor]]:
+        """Indices of each group's texts, start markers and end markers in ``[batch, text + 2 * spans]``."""
         text, spans = self.text_mask.shape[1], self.span_mask.shape[1]
         index = torch.arange(self.token_mask.numel(), device=self.text_mask.device).view_as(self.token_mask)
         blocks = torch.split(index, [text, spans, spans], dim=1)
-        return torch.cat(
+        return [
             [
                 block[rows, : mask.shape[1]][mask]
-                for rows, group in self.groups
                 for block, mask in zip(blocks, (group.text_mask, group.span_mask, group.span_mask), strict=True)
             ]
-        )
+            for rows, group in self.groups
+        ]
 
     def visible_text(self, window: int | None = None) -> Tensor:
         """Tell which text tokens each token and marker may attend to.
@@ -143,6 +153,56 @@ class MarkerLayout:
         return visible
 
 
+class Text(NamedTuple):
+    """Keys and values of texts with padding. Shape of each: ``[batch, heads, text, head size]``."""
+
+    keys: Tensor
+    values: Tensor
+
+    def select(self, rows: Tensor, length: int) -> "Text":
+        """Cut some texts out, with as many tokens as they need."""
+        return Text(self.keys[rows, :, :length], self.values[rows, :, :length])
+
+
+class TextMemory:
+    """Keys and values of a batch's texts, so that any number of passes over markers can read texts encoded once.
+
+    One pass over texts without spans fills it; the passes after that are over markers alone. Attention calls are told
+    apart by their order and not by their module, for ALBERT's layers share one.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[Text] = []
+        self._next: int | None = None
+
+    def __len__(self) -> int:
+        """Number of attention calls whose texts are kept; none before the pass over texts."""
+        return len(self._texts)
+
+    def rewind(self) -> None:
+        """Begin a pass over markers; the first one ends the pass over texts."""
+        self._next = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a pass over markers is going on."""
+        return self._next is not None
+
+    def write(self, text: Text) -> None:
+        """Keep what the next attention call of the pass over texts sees.
+
+        Args:
+            text: Keys and values.
+        """
+        self._texts.append(text)
+
+    def read(self) -> Text:
+        """Return what the same attention call of the pass over texts has kept."""
+        position = self._next or 0
+        self._next = position + 1
+        return self._texts[position]
+
+
 def additive_mask(visible: Tensor, dtype: torch.dtype) -> Tensor:
     """Turn a boolean mask into one to add to attention scores.
 
@@ -166,6 +226,7 @@ def marker_attention(
     dropout: float = 0.0,
     *,
     marker_layout: MarkerLayout,
+    text_memory: TextMemory | None = None,
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
@@ -180,6 +241,8 @@ def marker_attention(
         scaling: Factor of the scores. ``None``: one over the square root of the head size.
         dropout: Dropout rate of the attention weights.
         marker_layout: Where text and markers lie.
+        text_memory: Takes the texts' keys and values if it is empty. If it is filled they are read from it, and only
+            markers are packed.
         sliding_window: One more than the largest distance that a local layer sees.
 
     Returns:
@@ -190,48 +253,48 @@ def marker_attention(
         key, value = key.repeat_interleave(sharing, dim=1), value.repeat_interleave(sharing, dim=1)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     window = None if sliding_window is None else sliding_window - 1
-    layouts = [layout for _, layout in marker_layout.groups]
-    sizes = [len(layout.text_index) + 2 * len(layout.span_index) for layout in layouts]
-    states = (torch.split(tensor[0].transpose(0, 1), sizes) for tensor in (query, key, value))
-    attended = [
-        part
-        for layout, *group in zip(layouts, *states, strict=True)
-        for part in _attend(layout, *group, scaling=scaling, dropout=dropout, window=window)
+    known = text_memory.read() if text_memory is not None and text_memory.is_read else None
+    sizes = [
+        size
+        for _, layout in marker_layout.groups
+        for size in (len(layout.text_index) if known is None else 0, len(layout.span_index), len(layout.span_index))
     ]
+    packed = [torch.split(tensor[0].transpose(0, 1), sizes) for tensor in (query, key, value)]
+    attended = []
+    for group, (rows, layout) in enumerate(marker_layout.groups):
+        of_text, starts, ends = zip(*(parts[3 * group : 3 * group + 3] for parts in packed), strict=True)
+        text_bias, marker_bias = _biases(layout, window, query.dtype)
+        if known is None:
+            text_query, *padded = (_rows(states, layout.text_rows).transpose(1, 2) for states in of_text)
+            text = Text(*padded)
+            attended.append(_attend_text(layout, text_query, text, text_bias, scaling, dropout))
+            if text_memory is not None:
+                text_memory.write(text)
+        else:
+            text = known.select(rows, layout.text_mask.shape[1])
+        if len(layout.span_index):
+            weights = _marker_weights(layout, starts, ends, text.keys, marker_bias, scaling)
+            attended += _marker_values(layout, cheap_dropout(weights, dropout), starts, ends, text.values)
     return torch.cat(attended)[None], None
 
 
-def _attend(
-    layout: MarkerLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    scaling: float,
-    dropout: float,
-    window: int | None,
-) -> list[Tensor]:
-    """Attend within one group. Shape of all: ``[packed, heads, head size]``; returns texts, starts and ends apart."""
-    pairs = len(layout.span_index)
-    sizes = [len(layout.text_index), pairs, pairs]
-    queries, keys, values = (torch.split(states, sizes) for states in (query, key, value))
-    bias = additive_mask(layout.visible_text(window), query.dtype)
-    text_bias, marker_bias = bias, bias
-    if window is not None:
-        text_bias, marker_bias = bias.tensor_split([layout.text_mask.shape[1]], dim=2)
+def _biases(layout: MarkerLayout, window: int | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What to add to the scores of text, for text and for markers. Shape: ``[batch, 1, 1 or queries, text]``."""
+    bias = additive_mask(layout.visible_text(window), dtype)
+    if window is None:
+        return bias, bias
+    text, markers = bias.tensor_split([layout.text_mask.shape[1]], dim=2)
+    return text, markers
 
-    text_query, text_key, text_value = (
-        _rows(part[0], layout.text_rows).transpose(1, 2) for part in (queries, keys, values)
-    )
+
+def _attend_text(
+    layout: MarkerLayout, query: Tensor, text: Text, bias: Tensor, scaling: float, dropout: float
+) -> Tensor:
+    """Attend from text to text. Shape: ``[packed texts, heads, head size]``."""
     attended = nn.functional.scaled_dot_product_attention(
-        text_query, text_key, text_value, attn_mask=text_bias, dropout_p=dropout, scale=scaling
+        query, text.keys, text.values, attn_mask=bias, dropout_p=dropout, scale=scaling
     )
-    output = [_rows(attended.transpose(1, 2).flatten(0, 1), layout.text_index)]
-    if pairs:
-        weights = _marker_weights(layout, queries, keys, text_key, marker_bias, scaling)
-        weights = cheap_dropout(weights, dropout)
-        output += _marker_values(layout, weights, text_value, values)
-    return output
+    return _rows(attended.transpose(1, 2).flatten(0, 1), layout.text_index)
 
 
 def _rows(states: Tensor, index: Tensor) -> Tensor:
@@ -241,32 +304,37 @@ def _rows(states: Tensor, index: Tensor) -> Tensor:
 
 def _marker_weights(
     layout: MarkerLayout,
-    queries: tuple[Tensor, ...],
-    keys: tuple[Tensor, ...],
-    text_key: Tensor,
+    starts: tuple[Tensor, ...],
+    ends: tuple[Tensor, ...],
+    text_keys: Tensor,
     bias: Tensor,
     scaling: float,
 ) -> Tensor:
     """Weigh what each marker attends to: text, itself, its partner. Shape: ``[batch, heads, 2 * spans, text + 2]``."""
-    _, start_query, end_query = queries
-    _, start_key, end_key = keys
+    start_query, start_key, _ = starts
+    end_query, end_key, _ = ends
     of_start = torch.stack([(start_query * start_key).sum(-1), (start_query * end_key).sum(-1)], dim=-1)
     of_end = torch.stack([(end_query * end_key).sum(-1), (end_query * start_key).sum(-1)], dim=-1)
     query, pair_scores = (
-        torch.cat([_rows(starts, layout.span_rows), _rows(ends, layout.span_rows)], dim=1).transpose(1, 2)
-        for starts, ends in ((start_query, end_query), (of_start, of_end))
+        torch.cat([_rows(of_starts, layout.span_rows), _rows(of_ends, layout.span_rows)], dim=1).transpose(1, 2)
+        for of_starts, of_ends in ((start_query, end_query), (of_start, of_end))
     )
-    text_scores = query @ (text_key * scaling).transpose(-1, -2) + bias
+    text_scores = query @ (text_keys * scaling).transpose(-1, -2) + bias
     scores = torch.cat([text_scores, pair_scores * scaling], dim=-1)
     return scores.softmax(-1, dtype=torch.float32).to(query.dtype)
 
 
 def _marker_values(
-    layout: MarkerLayout, weights: Tensor, text_value: Tensor, values: tuple[Tensor, ...]
+    layout: MarkerLayout,
+    weights: Tensor,
+    starts: tuple[Tensor, ...],
+    ends: tuple[Tensor, ...],
+    text_values: Tensor,
 ) -> list[Tensor]:
     """Sum the values each marker attends to. Shape of both, starts and ends: ``[packed spans, heads, head size]``."""
-    _, start_value, end_value = values
-    attended = (weights[..., :-2] @ text_value, weights[..., -2:])
+    *_, start_value = starts
+    *_, end_value = ends
+    attended = (weights[..., :-2] @ text_values, weights[..., -2:])
     # Starts lie before ends. Shape of each half: [batch, spans, heads, head size or 2].
     from_text, from_pair = (part.transpose(1, 2).chunk(2, dim=1) for part in attended)
     start, end = (_rows(half.flatten(0, 1), layout.span_index) for half in from_text)

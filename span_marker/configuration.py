@@ -1,5 +1,6 @@
 """The model's configuration: labels, lengths and the encoder's own configuration."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,13 @@ _LEAST = {
     "max_prev_context": 0,
     "max_next_context": 0,
 }
+_FILTER_RANGES = {
+    "span_filter_threshold": (0, 1),
+    "span_filter_recall": (0, 1),
+    "span_filter_loss_weight": (0, math.inf),
+    "span_filter_positive_weight": (0, math.inf),
+}
+"""Bounds of the span filter's settings, themselves out of range."""
 _IMPLEMENTATIONS = (
     "attn_implementation",
     "_attn_implementation",
@@ -38,10 +46,17 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         entity_max_length: Longest entity, in words.
         max_prev_context: Most sentences of left context in document-level mode. ``None``: no limit.
         max_next_context: Most sentences of right context in document-level mode. ``None``: no limit.
+        span_filter: Whether the model has a span filter, which lets prediction run the few candidate spans that may be
+            entities and skip the others.
+        span_filter_threshold: Probability below which the filter drops a span. ``None``: not calibrated, all are run.
+        span_filter_recall: Share of the entities found with all spans that calibration wants the filter to keep.
+        span_filter_loss_weight: Weight of the filter's loss beside that of the classifier.
+        span_filter_positive_weight: Weight of an entity in the filter's loss relative to another span.
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
     Raises:
-        ValueError: A length is not a positive integer, or a context limit is negative.
+        ValueError: A length is not a positive integer, a context limit is negative, or a setting of the span filter is
+            out of range.
     """
 
     model_type = "span-marker"
@@ -55,6 +70,11 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         entity_max_length: int = 8,
         max_prev_context: int | None = None,
         max_next_context: int | None = None,
+        span_filter: bool = False,
+        span_filter_threshold: float | None = None,
+        span_filter_recall: float = 0.999,
+        span_filter_loss_weight: float = 1.0,
+        span_filter_positive_weight: float = 5.0,
         **kwargs: Any,
     ) -> None:
         if isinstance(encoder_config, PreTrainedConfig):
@@ -65,6 +85,11 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.entity_max_length = entity_max_length
         self.max_prev_context = max_prev_context
         self.max_next_context = max_next_context
+        self.span_filter = span_filter
+        self.span_filter_threshold = span_filter_threshold
+        self.span_filter_recall = span_filter_recall
+        self.span_filter_loss_weight = span_filter_loss_weight
+        self.span_filter_positive_weight = span_filter_positive_weight
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
         self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))
@@ -72,7 +97,18 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         reduced = kwargs.pop("id2reduced_id", None)
         self.id2reduced_id = None if reduced is None else {int(key): int(value) for key, value in reduced.items()}
         super().__init__(**{name: value for name, value in kwargs.items() if name not in _IMPLEMENTATIONS})
-        self._check_lengths()
+        self._check()
+
+    @property
+    def filters_spans(self) -> bool:
+        """Whether prediction runs only the spans that a calibrated filter keeps."""
+        return self.span_filter and self.span_filter_threshold is not None
+
+    @property
+    def least_filter_score(self) -> float:
+        """Log-odds below which the filter drops a span; minus infinity, so that it drops none, if not calibrated."""
+        threshold = self.span_filter_threshold
+        return -math.inf if threshold is None else math.log(threshold / (1 - threshold))
 
     @property
     def tags(self) -> list[str]:
@@ -148,7 +184,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             Those of the settings that neither has.
 
         Raises:
-            ValueError: A length is not a positive integer, or a context limit is negative.
+            ValueError: A value is out of range.
         """
         unknown = {}
         for name, value in settings.items():
@@ -158,7 +194,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
                 setattr(self, name, value)
             elif name not in self.encoder:
                 unknown[name] = value
-        self._check_lengths()
+        self._check()
         return unknown
 
     def are_labels_schemed(self) -> bool:
@@ -191,13 +227,21 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         settings: dict[str, Any] = super().to_dict()
         return {key: value for key, value in settings.items() if key != "scheme" or value is not None}
 
-    def _check_lengths(self) -> None:
+    def _check(self) -> None:
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is None and name not in ("marker_max_length", "entity_max_length"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, but it is {value!r}.")
+        if not isinstance(self.span_filter, bool):
+            raise ValueError(f"span_filter must be True or False, but it is {self.span_filter!r}.")
+        for name, (low, high) in _FILTER_RANGES.items():
+            value = getattr(self, name)
+            if value is None and name == "span_filter_threshold":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
+                raise ValueError(f"{name} must be a number between {low} and {high}, but it is {value!r}.")
 
 
 def _reduce(

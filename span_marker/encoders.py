@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
-from span_marker.attention import ATTENTION_NAME, MarkerLayout, additive_mask
+from span_marker.attention import ATTENTION_NAME, MarkerLayout, TextMemory, additive_mask
 
 
 class EncoderRunner(Protocol):
@@ -28,7 +28,12 @@ class EncoderRunner(Protocol):
         """Tell whether the encoder is built for this way."""
 
     def __call__(
-        self, encoder: PreTrainedModel, input_ids: Tensor, layout: MarkerLayout, **kwargs: Any
+        self,
+        encoder: PreTrainedModel,
+        input_ids: Tensor,
+        layout: MarkerLayout,
+        text_memory: TextMemory | None = None,
+        **kwargs: Any,
     ) -> BaseModelOutput:
         """Run the encoder.
 
@@ -36,6 +41,8 @@ class EncoderRunner(Protocol):
             encoder: The encoder.
             input_ids: Text and markers, padding included. Shape: ``[batch, text + 2 * spans]``.
             layout: Where text and markers lie.
+            text_memory: Filled by a call without spans; calls after that need not read the text again, and leave the
+                states of the text undefined. A way that cannot make use of it reads the text each time.
             **kwargs: Handed on to the encoder.
 
         Returns:
@@ -54,20 +61,32 @@ class SharedAttention:
         return bool(getattr(encoder, "_supports_attention_backend", False))
 
     def __call__(
-        self, encoder: PreTrainedModel, input_ids: Tensor, layout: MarkerLayout, **kwargs: Any
+        self,
+        encoder: PreTrainedModel,
+        input_ids: Tensor,
+        layout: MarkerLayout,
+        text_memory: TextMemory | None = None,
+        **kwargs: Any,
     ) -> BaseModelOutput:
         """Pack the batch into one row without padding, run the encoder on it and lay the batch out again.
 
         The encoder needs no mask: the layout reaches the attention function as a keyword argument.
         """
-        packed_ids, packed_positions = (
-            tensor.flatten()[layout.packed_index][None] for tensor in (input_ids, layout.position_ids)
-        )
-        output = _call(encoder, packed_ids, packed_positions, attention_mask=None, marker_layout=layout, **kwargs)
+        index = layout.packed_index
+        if text_memory is not None and len(text_memory):
+            text_memory.rewind()
+            index = layout.packed_markers
+        if not len(index):  # no marker to run, and layers do not take empty input
+            return BaseModelOutput(
+                input_ids.new_zeros(*input_ids.shape, encoder.config.hidden_size, dtype=encoder.dtype)
+            )
+        packed_ids, packed_positions = (tensor.flatten()[index][None] for tensor in (input_ids, layout.position_ids))
+        arguments = {"attention_mask": None, "marker_layout": layout, "text_memory": text_memory, **kwargs}
+        output = _call(encoder, packed_ids, packed_positions, **arguments)
 
         def unpack(states: Tensor) -> Tensor:
             padded = states.new_zeros(input_ids.numel(), states.shape[-1])
-            return padded.index_copy(0, layout.packed_index, states[0]).view(*input_ids.shape, -1)
+            return padded.index_copy(0, index, states[0]).view(*input_ids.shape, -1)
 
         return BaseModelOutput(
             last_hidden_state=unpack(output.last_hidden_state),
@@ -86,7 +105,12 @@ class DebertaV2:
         return bool(encoder.config.model_type == "deberta-v2")
 
     def __call__(
-        self, encoder: PreTrainedModel, input_ids: Tensor, layout: MarkerLayout, **kwargs: Any
+        self,
+        encoder: PreTrainedModel,
+        input_ids: Tensor,
+        layout: MarkerLayout,
+        text_memory: TextMemory | None = None,
+        **kwargs: Any,
     ) -> BaseModelOutput:
         """Embed all tokens, then run the layers with a pairwise mask and pairwise distances."""
         # Padding is embedded like text: nothing attends to it, so that its content does not matter.
@@ -125,7 +149,12 @@ class DenseMask:
         return "position_ids" in inspect.signature(encoder.forward).parameters
 
     def __call__(
-        self, encoder: PreTrainedModel, input_ids: Tensor, layout: MarkerLayout, **kwargs: Any
+        self,
+        encoder: PreTrainedModel,
+        input_ids: Tensor,
+        layout: MarkerLayout,
+        text_memory: TextMemory | None = None,
+        **kwargs: Any,
     ) -> BaseModelOutput:
         """Run the encoder with a four-dimensional mask."""
         mask = additive_mask(layout.visible()[:, None], encoder.dtype)

@@ -1,54 +1,35 @@
 """Texts and sentences to entities, without a Trainer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from transformers.utils import logging
 
+from span_marker.classification import classify_kept_spans, classify_spans
 from span_marker.configuration import SpanMarkerConfig
-from span_marker.data_collator import SpanMarkerDataCollator
-from span_marker.decoding import decode, reduce_logits
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context
-from span_marker.span_columns import span_columns
+from span_marker.decoding import decode
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
+from span_marker.sentence_batches import SentenceBatches
 from span_marker.spans import enumerate_spans
-from span_marker.tokenizer import SpanMarkerTokenizer
-from span_marker.types import Columns, IntArray
+from span_marker.types import Columns, IntArray, Sentences
 from span_marker.word_encoding import EncodedWords
 
 logger = logging.get_logger(__name__)
 
 Prediction: TypeAlias = dict[str, Any]
 Predictions: TypeAlias = list[Prediction] | list[list[Prediction]]
-Sentences: TypeAlias = Sequence[str] | Sequence[Sequence[str]]
 
-SPANS_PER_CALL = 16_384
-"""Most candidate spans in one forward pass; a batch with more goes through the model in several."""
 _WINDOW = 8192  # sentences that are encoded, sorted by length and batched together
 
 
-class SpanClassifier(Protocol):
-    """What prediction needs of a model."""
-
-    config: SpanMarkerConfig
-    tokenizer: SpanMarkerTokenizer | None
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-
-    def __call__(self, **batch: Any) -> Any:
-        """Classify a collated batch; the output has ``logits``."""
-
-
 @dataclass(frozen=True)
-class _Inputs:
+class Inputs:
     """The inputs of `predict` in one form.
 
     Attributes:
@@ -69,6 +50,7 @@ def predict(
     show_progress_bar: bool = False,
     *,
     is_split_into_words: bool | None = None,
+    span_filter: bool | None = None,
 ) -> Predictions:
     """Find the entities in texts or pre-split sentences.
 
@@ -81,6 +63,8 @@ def predict(
         show_progress_bar: Whether to show progress.
         is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
             ``None``: told by their spaces, as above.
+        span_filter: Whether to run only the candidate spans that the model's span filter keeps (true) or all of them
+            (false). ``None``: the former if the model has a calibrated one.
 
     Returns:
         A list of entities for one text or one sentence of words, else one such list for each input, in their order. An
@@ -90,13 +74,21 @@ def predict(
 
     Raises:
         TypeError: The inputs are none of these.
-        ValueError: The batch size is not positive, a data set lacks ``tokens``, or the model has no entity types.
+        ValueError: The batch size is not positive, a data set lacks ``tokens``, the model has no entity types, or no
+            calibrated span filter where one is asked for.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, but it is {batch_size}.")
     if not model.config.has_labels:
         raise ValueError("The model has no entity types yet. Train it, or load a trained one.")
-    parsed = _parse(inputs, is_split_into_words)
+    if span_filter and not model.config.filters_spans:
+        raise ValueError(
+            "span_filter=True, but the model has no calibrated span filter. Train one along with the model, with "
+            "SpanMarkerModel.from_pretrained(..., span_filter=True) and an eval_dataset for the Trainer, or call "
+            "model.fit_span_filter(dataset) on a trained model."
+        )
+    classify = classify_spans if span_filter is False or not model.config.filters_spans else classify_kept_spans
+    parsed = parse_inputs(inputs, is_split_into_words)
     total = len(parsed.sentences)
     # Document context looks at all sentences; without it memory stays bounded.
     window = total if parsed.documents else _WINDOW
@@ -106,66 +98,29 @@ def predict(
             f"columns 'tokens', {DOCUMENT_ID!r} and {SENTENCE_ID!r} for the best results."
         )
     results: list[list[Prediction]] = []
-    with _evaluating(model), tqdm(total=total, disable=not show_progress_bar, desc="Predicting") as bar:
+    with evaluating(model), tqdm(total=total, disable=not show_progress_bar, desc="Predicting") as bar:
         for start in range(0, total, max(window, 1)):
-            results += _predict_window(
-                model, parsed.sentences[start : start + window], parsed.documents, batch_size, bar
-            )
+            sentences = parsed.sentences[start : start + window]
+            results += _predict_window(model, classify, sentences, parsed.documents, batch_size, bar)
     return results[0] if parsed.is_single else results
 
 
-def classify_spans(model: SpanClassifier, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Find the best label of each candidate span of a collated batch.
-
-    Args:
-        model: The model.
-        batch: The collator's output, on the model's device; ``labels`` and what else forward does not need is ignored.
-
-    Returns:
-        Label ids (int32) and their probabilities (float32); padding is undefined. Shape of each: ``[batch, spans]``.
-    """
-    starts, ends, counts = batch["start_positions"], batch["end_positions"], batch["num_spans"]
-    rows, spans = starts.shape
-    size = max(SPANS_PER_CALL // max(rows, 1), 1)
-    pieces = [
-        reduce_logits(
-            model(
-                input_ids=batch["input_ids"],
-                attention_mask=batch["attention_mask"],
-                start_positions=starts[:, offset : offset + size],
-                end_positions=ends[:, offset : offset + size],
-                num_spans=(counts - offset).clamp(0, size),
-                return_dict=True,
-            ).logits
-        )
-        for offset in range(0, spans, size)
-    ]
-    labels, scores = zip(*pieces, strict=True)
-    return torch.cat(labels, dim=1), torch.cat(scores, dim=1)
-
-
 def _predict_window(
-    model: Any, sentences: Sentences, documents: Columns, batch_size: int, bar: "tqdm[Any]"
+    model: Any,
+    classify: Callable[..., tuple[Tensor, Tensor]],
+    sentences: Sentences,
+    documents: Columns,
+    batch_size: int,
+    bar: "tqdm[Any]",
 ) -> list[list[Prediction]]:
-    """Predict sentences that are encoded together, longest first, so that a batch has little padding."""
+    """Predict sentences that are encoded together."""
     config: SpanMarkerConfig = model.config
-    tokenizer: SpanMarkerTokenizer = model.tokenizer
-    encoded = tokenizer.encode(sentences)
-    _warn_of_cut_sentences(encoded, tokenizer.model_max_length)
-    columns = span_columns(encoded, config.entity_max_length)
-    if documents:
-        columns = _add_context(columns | documents, tokenizer, config)
-    collate = SpanMarkerDataCollator(tokenizer)
-    num_spans = np.array(columns["num_spans"])
-    cost = np.array([len(ids) for ids in columns["input_ids"]]) + 2 * num_spans
-    order = [index for index in np.argsort(-cost, kind="stable").tolist() if num_spans[index]]
-    bar.update(len(sentences) - len(order))
-
+    source = SentenceBatches(sentences, documents, model.tokenizer, config, batch_size)
+    encoded = source.encoded
     results: list[list[Prediction]] = [[] for _ in sentences]
-    for offset in range(0, len(order), batch_size):
-        indices = order[offset : offset + batch_size]
-        batch = collate([{name: column[index] for name, column in columns.items()} for index in indices])
-        labels, scores = classify_spans(model, {name: tensor.to(model.device) for name, tensor in batch.items()})
+    bar.update(len(sentences) - sum(map(len, source.indices)))
+    for indices, batch in zip(source.indices, source.batches(model.device), strict=True):
+        labels, scores = classify(model, batch)
         words = encoded.kept_words[indices]
         label_ids = labels.cpu().numpy()
         _outrule_blank_ends(label_ids, encoded, indices, config)
@@ -214,20 +169,7 @@ def _place(sentence: str | Sequence[str], encoded: EncodedWords, index: int, sta
     return {"span": sentence[first:last], "char_start_index": first, "char_end_index": last}
 
 
-def _add_context(columns: Columns, tokenizer: SpanMarkerTokenizer, config: SpanMarkerConfig) -> Columns:
-    """Add document-level context to encoded sentences."""
-    rows = add_context(
-        Dataset.from_dict(columns),
-        tokenizer.model_max_length,
-        config.max_prev_context,
-        config.max_next_context,
-        show_progress_bar=False,
-        num_special_tokens=tokenizer.num_special_tokens,
-    )
-    return {name: list(rows[name]) for name in columns}
-
-
-def _parse(inputs: Any, is_split_into_words: bool | None) -> _Inputs:
+def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
     """Bring the inputs of `predict` into one form.
 
     Raises:
@@ -239,17 +181,17 @@ def _parse(inputs: Any, is_split_into_words: bool | None) -> _Inputs:
             raise ValueError(f"The data set needs a column 'tokens', but it has {', '.join(inputs.column_names)}.")
         ids = (DOCUMENT_ID, SENTENCE_ID)
         documents = {name: list(inputs[name]) for name in ids} if set(ids) <= set(inputs.column_names) else {}
-        return _Inputs(_checked(list(inputs["tokens"])), False, documents)
+        return Inputs(_checked(list(inputs["tokens"])), False, documents)
     if isinstance(inputs, str):
-        return _Inputs([inputs], True, {})
+        return Inputs([inputs], True, {})
     if not isinstance(inputs, Sequence) or isinstance(inputs, bytes):
         raise TypeError(f"{_EXPECTED}, but got {type(inputs).__name__}.")
     inputs = list(inputs)  # a data set's column may be one that reads itself anew at each step
     if inputs and all(isinstance(item, str) for item in inputs):
         if is_split_into_words is None:
             is_split_into_words = len(inputs) > 1 and not any(" " in item for item in inputs)
-        return _Inputs([inputs], True, {}) if is_split_into_words else _Inputs(inputs, False, {})
-    return _Inputs(_checked(inputs), False, {})
+        return Inputs([inputs], True, {}) if is_split_into_words else Inputs(inputs, False, {})
+    return Inputs(_checked(inputs), False, {})
 
 
 _EXPECTED = "Expected a text, a list of texts, a list of words, a list of lists of words, or a Dataset"
@@ -274,20 +216,8 @@ def _checked(sentences: list[Any]) -> Sentences:
     return sentences
 
 
-def _warn_of_cut_sentences(encoded: EncodedWords, length: int) -> None:
-    """Say which words were not searched because they do not fit the model."""
-    cut = np.flatnonzero(encoded.kept_words < encoded.num_words)
-    if len(cut):
-        row = int(cut[0])
-        logger.warning(
-            f"{len(cut)} of {len(encoded.num_words)} sentences have more than the model's {length} tokens; entities "
-            f"beyond are not found. The first has {encoded.num_words[row]} words, of which {encoded.kept_words[row]} "
-            "were searched. Split long texts into sentences."
-        )
-
-
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Switch dropout and gradients off for a while."""
     was_training = model.training
     model.eval()

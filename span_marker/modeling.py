@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -13,22 +14,35 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from transformers.utils import can_return_tuple, logging
 
 from span_marker._version import __version__
-from span_marker.attention import POSITION_OFFSET, MarkerLayout
+from span_marker.attention import POSITION_OFFSET, MarkerLayout, TextMemory
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
+from span_marker.filter_fitting import FilterReport, fit_span_filter
 from span_marker.inference import Predictions, predict
 from span_marker.loading import naming
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
 from span_marker.output import SpanMarkerOutput
 from span_marker.schemes import LabelScheme, Scheme
+from span_marker.span_filter import SpanFilter, filter_loss
 from span_marker.tokenizer import SpanMarkerTokenizer
 
 logger = logging.get_logger(__name__)
 Self = TypeVar("Self", bound="SpanMarkerModel")
 
-_SPAN_SETTINGS = ("model_max_length", "marker_max_length", "entity_max_length", "max_prev_context", "max_next_context")
+_SPAN_SETTINGS = (
+    "model_max_length",
+    "marker_max_length",
+    "entity_max_length",
+    "max_prev_context",
+    "max_next_context",
+    "span_filter",
+    "span_filter_threshold",
+    "span_filter_recall",
+    "span_filter_loss_weight",
+    "span_filter_positive_weight",
+)
 _HUB_SETTINGS = (
     "cache_dir",
     "force_download",
@@ -41,6 +55,23 @@ _HUB_SETTINGS = (
 _LOADER_SETTINGS = (*_HUB_SETTINGS, "dtype", "torch_dtype")
 _POSITION_TABLES = ("position_embeddings", "wpe")
 _DEFAULT_LENGTH = 512
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """Texts that have been encoded once, for any number of spans to be read in them.
+
+    Attributes:
+        input_ids: Text with special tokens. Shape: ``[batch, text]``.
+        attention_mask: True for text, false for padding. Shape: ``[batch, text]``.
+        states: Final states. Shape: ``[batch, text, hidden]``.
+        memory: What markers attend to in each layer.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    states: Tensor
+    memory: TextMemory
 
 
 class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
@@ -75,7 +106,9 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         self._runner = choose_runner(self.encoder)
         self.dropout = nn.Dropout(config.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
         use_cheap_dropout(self)
-        self.classifier = nn.Linear(2 * self.encoder.config.hidden_size, config.num_labels)
+        hidden_size = self.encoder.config.hidden_size
+        self.classifier = nn.Linear(2 * hidden_size, config.num_labels)
+        self.span_filter = SpanFilter(hidden_size) if config.span_filter else None
         self.model_card_data = model_card_data or SpanMarkerModelCardData()
         self.tokenizer: SpanMarkerTokenizer | None = None
         if self.device.type != "meta":
@@ -91,10 +124,12 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         self.tokenizer = tokenizer
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialise the classifier; the encoder initialises itself."""
+        """Initialise a layer of the classifier or of the span filter; the encoder initialises itself."""
         if module is self.classifier:
             nn.init.normal_(module.weight, std=self.config.get("initializer_range", default=0.02))
             nn.init.zeros_(module.bias)
+        if self.span_filter is not None and any(module is layer for layer in self.span_filter.children()):
+            self.span_filter.reset(module)
 
     @can_return_tuple  # type: ignore[untyped-decorator]
     def forward(
@@ -124,21 +159,78 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         Returns:
             Logits of each span and, where labels are given, the loss.
         """
-        start_marker, end_marker = self._require_tokenizer().marker_ids
-        text, spans = input_ids.shape[1], start_positions.shape[1]
-        span_mask = torch.arange(spans, device=input_ids.device) < num_spans[:, None]
-        layout = MarkerLayout(attention_mask.bool(), span_mask, start_positions, end_positions)
-        starts = torch.full_like(start_positions, start_marker)
-        ends = torch.full_like(end_positions, end_marker)
-        outputs = self._runner(self.encoder, torch.cat([input_ids, starts, ends], dim=1), layout, **kwargs)
-        start_states, end_states = outputs.last_hidden_state[:, text:].split(spans, dim=1)
-        logits = self.classifier(self.dropout(torch.cat([start_states, end_states], dim=-1)))
+        layout = _layout(attention_mask, start_positions, end_positions, num_spans)
+        outputs = self._runner(self.encoder, self._with_markers(input_ids, layout), layout, **kwargs)
+        text_states, *marker_states = _split(outputs.last_hidden_state, layout)
+        logits = self._classify(marker_states)
+        scores = None if self.span_filter is None else self.span_filter(text_states, start_positions, end_positions)
         return SpanMarkerOutput(
-            loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
+            loss=None if labels is None else self._loss(logits, scores, labels, num_items_in_batch),
             logits=logits,
+            filter_scores=scores,
             hidden_states=outputs.get("hidden_states"),
             attentions=outputs.get("attentions"),
         )
+
+    def read_text(self, input_ids: Tensor, attention_mask: Tensor) -> TextReading:
+        """Encode texts, the first half of a forward pass.
+
+        Args:
+            input_ids: Text with special tokens. Shape: ``[batch, text]``.
+            attention_mask: True (or 1) for text, false (or 0) for padding. Shape: ``[batch, text]``.
+
+        Returns:
+            What [`read_spans`] needs.
+        """
+        none = input_ids.new_zeros(len(input_ids), 0)
+        layout = _layout(attention_mask, none, none, none.sum(1))
+        memory = TextMemory()
+        states = self._runner(self.encoder, input_ids, layout, memory).last_hidden_state
+        return TextReading(input_ids, layout.text_mask, states, memory)
+
+    def read_spans(
+        self, text: TextReading, start_positions: Tensor, end_positions: Tensor, num_spans: Tensor
+    ) -> Tensor:
+        """Classify spans of encoded texts, the second half of a forward pass; may be called again with other spans.
+
+        Args:
+            text: The texts.
+            start_positions: Index of each span's first token in the text. Shape: ``[batch, spans]``.
+            end_positions: Index of each span's last token in the text. Shape: ``[batch, spans]``.
+            num_spans: Number of spans of each row, the rest is padding. Shape: ``[batch]``.
+
+        Returns:
+            Logits, undefined for padding. Shape: ``[batch, spans, labels]``.
+        """
+        layout = _layout(text.attention_mask, start_positions, end_positions, num_spans)
+        input_ids = self._with_markers(text.input_ids, layout)
+        states = self._runner(self.encoder, input_ids, layout, text.memory).last_hidden_state
+        _, *marker_states = _split(states, layout)
+        return self._classify(marker_states)
+
+    def _with_markers(self, input_ids: Tensor, layout: MarkerLayout) -> Tensor:
+        """Append markers to texts. Shape: ``[batch, text + 2 * spans]``."""
+        markers = (torch.full_like(layout.start_positions, marker) for marker in self._require_tokenizer().marker_ids)
+        return torch.cat([input_ids, *markers], dim=1)
+
+    def _classify(self, marker_states: Sequence[Tensor]) -> Tensor:
+        """Classify spans by the states of their two markers. Shape: ``[batch, spans, labels]``."""
+        logits: Tensor = self.classifier(self.dropout(torch.cat(list(marker_states), dim=-1)))
+        return logits
+
+    def _loss(
+        self, logits: Tensor, filter_scores: Tensor | None, labels: Tensor, num_items: Tensor | int | None
+    ) -> Tensor:
+        """Average the loss over the labelled spans: cross entropy, and the span filter's. Shape: ``[]``."""
+        total = nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="sum"
+        )
+        if filter_scores is not None:
+            total = total + filter_loss(filter_scores, labels, self.config)
+        count = (
+            labels.ne(IGNORED_LABEL).sum() if num_items is None else torch.as_tensor(num_items, device=labels.device)
+        )
+        return total / count.clamp(min=1)  # a batch of empty sentences has no span
 
     @classmethod
     def from_pretrained(
@@ -228,10 +320,12 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
     def _load(cls: type[Self], path: str, config: SpanMarkerConfig, *model_args: Any, **kwargs: Any) -> Self:
         """Load a saved model's weights, and all of them."""
         loader = {name: kwargs.pop(name) for name in _LOADER_SETTINGS if name in kwargs}
+        # A pooler is not used. A filter that the caller asks for, on top of what was saved, begins untrained.
+        may_lack = (".pooler.",) if config.span_filter else (".pooler.", "span_filter.")
         kwargs = config.override(kwargs) | loader | {"output_loading_info": True}
         with naming("weights", path):
             model, info = super().from_pretrained(path, *model_args, config=config, **kwargs)
-        missing = sorted(name for name in info["missing_keys"] if ".pooler." not in name)
+        missing = sorted(name for name in info["missing_keys"] if not any(part in name for part in may_lack))
         if missing:
             raise OSError(
                 f"The weights in {path!r} lack {len(missing)} of the model's tensors: {', '.join(missing[:5])}. The "
@@ -322,10 +416,40 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         show_progress_bar: bool = False,
         *,
         is_split_into_words: bool | None = None,
+        span_filter: bool | None = None,
     ) -> Predictions:
         """Find the entities in texts or pre-split sentences; see [`span_marker.inference.predict`]."""
         self._require_tokenizer()
-        return predict(self, inputs, batch_size, show_progress_bar, is_split_into_words=is_split_into_words)
+        return predict(
+            self,
+            inputs,
+            batch_size,
+            show_progress_bar,
+            is_split_into_words=is_split_into_words,
+            span_filter=span_filter,
+        )
+
+    def fit_span_filter(
+        self,
+        inputs: Sequence[str] | Sequence[Sequence[str]] | Dataset,
+        *,
+        epochs: int = 10,
+        batch_size: int = 16,
+        seed: int = 0,
+        is_split_into_words: bool | None = None,
+        show_progress_bar: bool = False,
+    ) -> FilterReport:
+        """Give a trained model a span filter; see [`span_marker.filter_fitting.fit_span_filter`]."""
+        self._require_tokenizer()
+        return fit_span_filter(
+            self,
+            inputs,
+            epochs=epochs,
+            batch_size=batch_size,
+            seed=seed,
+            is_split_into_words=is_split_into_words,
+            show_progress_bar=show_progress_bar,
+        )
 
     def save_pretrained(
         self,
@@ -379,10 +503,13 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         return self.tokenizer
 
 
-def _loss(logits: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Tensor:
-    """Average the cross entropy over the labelled spans. Shape: ``[]``."""
-    total = nn.functional.cross_entropy(
-        logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="sum"
-    )
-    count = labels.ne(IGNORED_LABEL).sum() if num_items is None else torch.as_tensor(num_items, device=labels.device)
-    return total / count.clamp(min=1)  # a batch of empty sentences has no span
+def _layout(attention_mask: Tensor, starts: Tensor, ends: Tensor, num_spans: Tensor) -> MarkerLayout:
+    """Lay texts and spans out."""
+    span_mask = torch.arange(starts.shape[1], device=starts.device) < num_spans[:, None]
+    return MarkerLayout(attention_mask.bool(), span_mask, starts, ends)
+
+
+def _split(states: Tensor, layout: MarkerLayout) -> tuple[Tensor, ...]:
+    """Split states into those of texts, start markers and end markers. Shape: ``[batch, text or spans, hidden]``."""
+    text, spans = layout.text_mask.shape[1], layout.span_mask.shape[1]
+    return torch.split(states, [text, spans, spans], dim=1)

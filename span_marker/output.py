@@ -14,6 +14,8 @@ class SpanMarkerOutput(ModelOutput):  # type: ignore[misc]
         loss: Cross entropy over the labelled spans; only when labels were given. Shape: ``[]``.
         logits: Scores of each candidate span for each label; rows are padded with undefined values to the largest
             number of spans in the batch. Shape: ``[batch, spans, labels]``.
+        filter_scores: Log-odds, by the span filter, that a candidate span is an entity; only with a span filter, padded
+            as ``logits``. Shape: ``[batch, spans]``.
         hidden_states: The encoder's states after the embeddings and after each layer, on request. Shape of each:
             ``[batch, text + 2 * spans, hidden]``.
         attentions: Attention weights of each layer, on request and where the encoder can return them.
@@ -21,5 +23,6 @@ class SpanMarkerOutput(ModelOutput):  # type: ignore[misc]
 
     loss: torch.Tensor | None = None
     logits: torch.Tensor | None = None
+    filter_scores: torch.Tensor | None = None
     hidden_states: tuple[torch.Tensor, ...] | None = None
     attentions: tuple[torch.Tensor, ...] | None = None

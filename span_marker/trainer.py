@@ -270,6 +270,7 @@ class Trainer(EvaluatingTrainer):
             logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary)
         card.set_hyperparameters(self.args)
+        self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
         self.model.config.trained_with_document_context = {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names)
         rows = rows.add_column(self.args.length_column_name, sequence_lengths(rows))
         with overridden(self, train_dataset=rows):

@@ -15,7 +15,8 @@ NO_ENTITY = -100
 """Fills the rows of packed entities; the value that the evaluation loop pads with."""
 
 Predicted: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
-"""A batch's row indices ``[batch]``, packed entities ``[batch, entities, 3]`` and scores ``[batch, entities]``."""
+"""A batch's row indices ``[batch]``, packed entities ``[batch, entities, 3]`` and their two scores ``[batch, entities,
+2]``: the probability, and the log-odds of the span filter."""
 Gold: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 """A batch's packed entities ``[batch, entities, 3]``, then words, loss and number of spans ``[batch]`` each."""
 
@@ -31,6 +32,7 @@ class EvaluatedSentences:
         labels: Name of each label id.
         predicted: The predicted entities, as columns.
         scores: Probability of each predicted entity. Shape: ``[predicted entities]``.
+        filter_scores: Log-odds of each by the span filter, infinite without one. Shape: ``[predicted entities]``.
         num_sentences: Number of sentences.
         gold: The gold entities, as columns: all of them, those that cannot be predicted too.
         num_words: Number of words of each sentence as given. Shape: ``[sentences]``.
@@ -41,6 +43,7 @@ class EvaluatedSentences:
     labels: Sequence[str]
     predicted: EntityTable
     scores: FloatArray
+    filter_scores: FloatArray
     num_sentences: int
     gold: EntityTable = field(default_factory=lambda: EntityTable(*np.zeros((4, 0), dtype=np.int64)))
     num_words: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -67,14 +70,16 @@ class EvaluatedSentences:
         place = np.full(len(rows), -1, dtype=np.int64)
         place[first] = np.arange(len(unique))
         table, at = _unpack([batch[1] for batch in predicted], place)
-        scores = _join([np.asarray(batch[2]).reshape(-1) for batch in predicted], np.float32)[at]
+        scores = _join([np.asarray(batch[2]).reshape(-1, 2) for batch in predicted], np.float32)
+        scores, filter_scores = scores.reshape(-1, 2)[at].T
         if gold is None:
-            return cls(labels, table, scores, len(unique))
+            return cls(labels, table, scores, filter_scores, len(unique))
         words, losses, spans = (_join([batch[index] for batch in gold], np.float64)[first] for index in (1, 2, 3))
         return cls(
             labels,
             table,
             scores,
+            filter_scores,
             len(unique),
             gold=_unpack([batch[0] for batch in gold], place)[0],
             num_words=words.astype(np.int64),
@@ -149,11 +154,11 @@ def pack_scores(entities: EntityTable, scores: FloatArray, num_rows: int) -> Flo
 
     Args:
         entities: The entities, sorted by row.
-        scores: The score of each. Shape: ``[entities]``.
+        scores: The scores of each. Shape: ``[entities, scores]``.
         num_rows: Number of sentences.
 
     Returns:
-        Shape: ``[rows, largest number of entities in a row]``.
+        Shape: ``[rows, largest number of entities in a row, scores]``.
     """
     packed: FloatArray = _pack(entities.rows, scores, num_rows)
     return packed

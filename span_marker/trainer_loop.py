@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,17 @@ import transformers
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
+from transformers.trainer_pt_utils import LabelSmoother
 from transformers.trainer_utils import BestRun, EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
+from transformers.utils import logging
 
+from span_marker.classification import classify_spans
+from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.decoding import decode
-from span_marker.inference import classify_spans
 from span_marker.output import SpanMarkerOutput
+from span_marker.span_filter import calibrated_threshold, filter_loss
+from span_marker.spans import span_index
 from span_marker.trainer_data import ALL_WORDS, ENTITIES, KEPT_WORDS, ROW, FixedOrder, LengthGroups, sequence_lengths
 from span_marker.trainer_evaluation import (
     EvaluatedSentences,
@@ -24,6 +30,9 @@ from span_marker.trainer_evaluation import (
     pack_entities,
     pack_scores,
 )
+from span_marker.types import FloatArray, IntArray
+
+logger = logging.get_logger(__name__)
 
 
 @contextmanager
@@ -51,16 +60,19 @@ class _Scorer:
         preprocess: What the user does to the logits.
     """
 
-    def __init__(self, model: nn.Module, labels: Tensor | None, preprocess: Any) -> None:
+    def __init__(self, model: nn.Module, config: SpanMarkerConfig, labels: Tensor | None, preprocess: Any) -> None:
         self.model = model
+        self.config = config
         self.labels = labels
         self.preprocess = preprocess
         self.losses = torch.zeros(0) if labels is None else labels.new_zeros(len(labels), dtype=torch.float32)
         self._seen = 0
+        self._filter_scores: list[Tensor] = []
 
     def __call__(self, **batch: Any) -> SpanMarkerOutput:
         """Classify the next spans of the batch."""
-        logits = self.model(**batch)["logits"]
+        output = self.model(**batch)
+        logits = output["logits"]
         start, self._seen = self._seen, self._seen + logits.shape[1]
         labels = None if self.labels is None else self.labels[:, start : self._seen]
         if labels is not None:
@@ -68,7 +80,35 @@ class _Scorer:
                 logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
             )
             self.losses += losses.view_as(labels).sum(dim=1)
-        return SpanMarkerOutput(logits=logits if self.preprocess is None else self.preprocess(logits, labels))
+        logits = logits if self.preprocess is None else self.preprocess(logits, labels)
+        if self.config.span_filter:
+            self._filter_scores.append(output["filter_scores"])
+        return SpanMarkerOutput(logits=logits, filter_scores=output.get("filter_scores"))
+
+    def filter_scores(self, rows: IntArray, spans: IntArray) -> FloatArray:
+        """Look up the span filter's log-odds of some spans, infinite without a filter. Shape: that of ``spans``."""
+        if not self._filter_scores:
+            return np.full(len(spans), np.inf, dtype=np.float32)
+        scores: FloatArray = torch.cat(self._filter_scores, dim=1).float().cpu().numpy()[rows, spans]
+        return scores
+
+
+@dataclass
+class _LabelSmoother(LabelSmoother):  # type: ignore[misc]
+    """transformers' smoothing of the classifier's labels, which leaves the model's own loss out, with the filter's."""
+
+    trainer: Any = None
+
+    def __call__(
+        self, model_output: Any, labels: Tensor, shift_labels: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """Compute the loss of a batch. Shape: ``[]``."""
+        loss: Tensor = super().__call__(model_output, labels, shift_labels, num_items_in_batch)
+        config = self.trainer.model.config
+        if not config.span_filter:
+            return loss
+        count = labels.ne(IGNORED_LABEL).sum() if num_items_in_batch is None else num_items_in_batch
+        return loss + filter_loss(model_output["filter_scores"], labels, config) / count
 
 
 class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
@@ -81,6 +121,8 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         self._recorded: set[str] = set()
         self._step_metrics: dict[int, dict[str, dict[str, Any]]] = {}
         super().__init__(*args, **kwargs)
+        if self.args.label_smoothing_factor:
+            self.label_smoother = _LabelSmoother(self.args.label_smoothing_factor, IGNORED_LABEL, self)
 
     def train(
         self,
@@ -110,6 +152,14 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
             output: TrainOutput = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         finally:
             self.is_in_train = False
+        if self.model.config.span_filter and self.hp_search_backend is None:
+            if self.eval_dataset is None:
+                logger.warning(
+                    "The span filter is not calibrated, because the Trainer has no eval_dataset: prediction runs all "
+                    "spans. Call trainer.calibrate_span_filter(dataset) with sentences that were not trained on."
+                )
+            else:
+                self.calibrate_span_filter()
         best = self.state.best_global_step if self.args.load_best_model_at_end else None
         for name, metrics in self._step_metrics.get(best or self.state.global_step, {}).items():
             self._record(metrics, name)
@@ -205,6 +255,19 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         Returns:
             Entities, gold entities and metrics.
         """
+        evaluated, output = self._find_entities(dataloader, description, ignore_keys, metric_key_prefix)
+        if output.label_ids is None:
+            return output._replace(predictions=evaluated.predictions)
+        metrics = self._score(evaluated, metric_key_prefix)
+        named = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
+        return output._replace(
+            predictions=evaluated.predictions, label_ids=evaluated.references, metrics=named | output.metrics
+        )
+
+    def _find_entities(
+        self, dataloader: DataLoader[Any], description: str, ignore_keys: list[str] | None, prefix: str
+    ) -> tuple[EvaluatedSentences, EvalLoopOutput]:
+        """Run the evaluation loop, whose output has ``label_ids`` if there are tags."""
         # Only entities are kept, so that there is no need to score batch by batch, and joining them after each step
         # would copy all that came before.
         with (
@@ -212,18 +275,43 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
             overridden(self, compute_metrics=None, preprocess_logits_for_metrics=None),
             overridden(self.args, eval_do_concat_batches=False, batch_eval_metrics=False),
         ):
-            output = super().evaluation_loop(dataloader, description, False, ignore_keys, metric_key_prefix)
+            output = super().evaluation_loop(dataloader, description, False, ignore_keys, prefix)
         predicted, gold = output.predictions or [], output.label_ids
         if not predicted and ENTITIES in getattr(dataloader.dataset, "column_names", ()):
             gold = []  # of no sentence, which scores 0.0
         evaluated = EvaluatedSentences.gather(predicted, gold, self.model.config.labels)
-        if gold is None:
-            return output._replace(predictions=evaluated.predictions)
-        metrics = self._score(evaluated, metric_key_prefix)
-        named = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
-        return output._replace(
-            predictions=evaluated.predictions, label_ids=evaluated.references, metrics=named | output.metrics
-        )
+        return evaluated, output._replace(label_ids=gold)
+
+    def calibrate_span_filter(self, dataset: Dataset | dict[str, Dataset] | None = None) -> float:
+        """Choose the span filter's threshold so that it keeps the entities that the model finds with all spans.
+
+        `train` does so at its end if the Trainer has an evaluation set.
+
+        Args:
+            dataset: Sentences that the model was not trained on, or several sets of them; tags are not used. ``None``:
+                the Trainer's evaluation set.
+
+        Returns:
+            The threshold, a probability, as stored in the model's configuration.
+
+        Raises:
+            ValueError: The model has no span filter, or there is no data set.
+        """
+        config = self.model.config
+        if not config.span_filter:
+            raise ValueError(
+                "The model has no span filter. Start it with SpanMarkerModel.from_pretrained(..., span_filter=True), "
+                "or give a trained model one with model.fit_span_filter(dataset)."
+            )
+        config.span_filter_threshold = None
+        source = self.eval_dataset if dataset is None else dataset
+        found = [
+            self._find_entities(self.get_eval_dataloader(sentences), "Calibration", None, "calibration")[0]
+            for sentences in (source.values() if isinstance(source, dict) else [source])
+        ]
+        scores = np.concatenate([evaluated.filter_scores for evaluated in found])
+        config.span_filter_threshold = calibrated_threshold(scores, config.span_filter_recall)
+        return float(config.span_filter_threshold)
 
     def _score(self, evaluated: EvaluatedSentences, prefix: str) -> dict[str, Any]:
         """Compute all metrics of an evaluation, named without the prefix."""
@@ -258,12 +346,15 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         """
         inputs = self._prepare_inputs(inputs)
         rows, kept_words, gold = inputs[ROW], inputs[KEPT_WORDS].cpu().numpy(), inputs.get(ENTITIES)
-        scorer: Any = _Scorer(model, inputs.get("labels"), self._preprocess_logits)
-        with torch.no_grad(), self.compute_loss_context_manager():
-            best, probabilities = (reduced.cpu().numpy() for reduced in classify_spans(scorer, inputs))
         config = self.model.config
+        scorer: Any = _Scorer(model, config, inputs.get("labels"), self._preprocess_logits)
+        with torch.no_grad(), self.compute_loss_context_manager():
+            reduced = classify_spans(scorer, inputs, filtered=config.filters_spans)
+        best, probabilities = (tensor.cpu().numpy() for tensor in reduced)
         entities, scores = decode(best, probabilities, kept_words, config.entity_max_length, config.outside_id)
-        packed = (pack_entities(entities, len(rows)), pack_scores(entities, scores, len(rows)))
+        spans = span_index(entities.starts, entities.ends, kept_words[entities.rows], config.entity_max_length)
+        both = np.stack([scores, scorer.filter_scores(entities.rows, spans)], axis=-1)
+        packed = (pack_entities(entities, len(rows)), pack_scores(entities, both, len(rows)))
         predicted = (rows, *(torch.from_numpy(array).to(rows.device) for array in packed))
         if gold is None:
             return None, predicted, None

@@ -1,5 +1,6 @@
 """Names for the values that travel between modules."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +12,8 @@ Row: TypeAlias = dict[str, Any]
 """One row of a data set: column name to value."""
 Columns: TypeAlias = dict[str, list[Any]]
 """A batch of rows: column name to one value per row."""
+Sentences: TypeAlias = Sequence[str] | Sequence[Sequence[str]]
+"""Texts, or lists of words."""
 
 
 class EntityTable(NamedTuple):

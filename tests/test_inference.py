@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tiny_models import SENTENCES, TEXTS, collate, give_opinions, make_model
 from tokenizers_zoo import all_tokenizers, llama_bpe, modernbert, unigram, wordpiece, xlm_roberta
 
-from span_marker import SpanMarkerModel, inference
-from span_marker.inference import classify_spans
+from span_marker import SpanMarkerModel, classification, inference
+from span_marker.classification import classify_spans
 
 ODD_WORDS = ["", " ", "\t\n", "\u200b", "\u200d\ufe0f", "\x00", "\u00ad", "\ufeff", "\ud800"]
 ODD_TEXTS = [
@@ -409,7 +409,7 @@ def test_spans_in_several_calls_change_nothing(predictor, monkeypatch, size):
     with torch.no_grad():
         labels, scores = classify_spans(predictor, batch)
         expected = predictor.predict(sentences)
-        monkeypatch.setattr(inference, "SPANS_PER_CALL", size)
+        monkeypatch.setattr(classification, "SPANS_PER_CALL", size)
         calls = []
         hook = predictor.register_forward_hook(lambda module, args, output: calls.append(output.logits.shape))
         found_labels, found_scores = classify_spans(predictor, batch)

@@ -17,10 +17,12 @@ LAYERS = [
     {"arrow_lists", "configuration", "fingerprints", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
-    {"attention", "data_collator", "evaluation", "tokenizer_pipeline"},
-    {"encoders", "tokenizer"},
+    {"attention", "classification", "data_collator", "evaluation", "tokenizer_pipeline"},
+    {"encoders", "span_filter", "tokenizer"},
     # the steps of training, evaluation and prediction
-    {"inference", "preprocessing"},
+    {"preprocessing", "sentence_batches"},
+    {"inference"},
+    {"filter_fitting"},
     # the model card
     {"model_card.markdown"},
     {"model_card.training_set"},

@@ -434,7 +434,7 @@ def test_loss_is_that_of_the_spans(make, dataset):
 def test_batches_and_chunks_do_not_matter(make, dataset, monkeypatch):
     expected = plain(make().evaluate(dataset))
     assert plain(make(per_device_eval_batch_size=1).evaluate(dataset)) == pytest.approx(expected)
-    monkeypatch.setattr(span_marker.inference, "SPANS_PER_CALL", 12)
+    monkeypatch.setattr(span_marker.classification, "SPANS_PER_CALL", 12)
     assert plain(make().evaluate(dataset)) == pytest.approx(expected)
 
 

@@ -24,7 +24,7 @@ def batch(rows, found, scores):
     return (
         np.array(rows),
         pack_entities(entities, len(rows)),
-        pack_scores(entities, np.array(scores, dtype=np.float32), len(rows)),
+        pack_scores(entities, np.array([scores, scores], dtype=np.float32).T, len(rows)),
     )
 
 

@@ -1,0 +1,120 @@
+"""A collated batch to the best label of each candidate span: of all of them, or of those that the span filter keeps."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from span_marker.configuration import SpanMarkerConfig
+from span_marker.decoding import reduce_logits
+
+SPANS_PER_CALL = 16_384
+"""Most candidate spans in one pass over markers; a batch with more takes several."""
+
+
+class SpanClassifier(Protocol):
+    """What classification needs of a model."""
+
+    config: SpanMarkerConfig
+
+    def __call__(self, **batch: Any) -> Any:
+        """Classify a collated batch; the output has ``logits`` and, with a span filter, ``filter_scores``."""
+
+
+class SpanReader(Protocol):
+    """What filtered classification needs of a model: the two halves of its forward pass."""
+
+    config: SpanMarkerConfig
+    span_filter: Any
+
+    def read_text(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        """Encode texts; the result has their ``states``."""
+
+    def read_spans(self, text: Any, start_positions: Tensor, end_positions: Tensor, num_spans: Tensor) -> Tensor:
+        """Classify spans of encoded texts. Shape: ``[batch, spans, labels]``."""
+
+
+def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered: bool = False) -> tuple[Tensor, Tensor]:
+    """Find the best label of each candidate span, running all of them.
+
+    Args:
+        model: The model, perhaps wrapped.
+        batch: The collator's output, on the model's device; ``labels`` and what else forward does not need is ignored.
+        filtered: Whether spans that the model's span filter drops are labelled "O" all the same, so that the labels are
+            those of [`classify_kept_spans`].
+
+    Returns:
+        Label ids (int32) and their probabilities (float32); padding is undefined. Shape of each: ``[batch, spans]``.
+    """
+    starts, ends, counts = batch["start_positions"], batch["end_positions"], batch["num_spans"]
+    rows, spans = starts.shape
+    size = max(SPANS_PER_CALL // max(rows, 1), 1)
+    pieces = []
+    for offset in range(0, spans, size):
+        output = model(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["attention_mask"],
+            start_positions=starts[:, offset : offset + size],
+            end_positions=ends[:, offset : offset + size],
+            num_spans=(counts - offset).clamp(0, size),
+            return_dict=True,
+        )
+        best, probabilities = reduce_logits(output.logits)
+        if filtered:
+            best = best.masked_fill(output.filter_scores < model.config.least_filter_score, model.config.outside_id)
+        pieces.append((best, probabilities))
+    labels, scores = zip(*pieces, strict=True)
+    return torch.cat(labels, dim=1), torch.cat(scores, dim=1)
+
+
+def classify_kept_spans(model: SpanReader, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Find the best label of each candidate span, running only those that the model's span filter keeps.
+
+    Args:
+        model: The model, with a calibrated span filter.
+        batch: The collator's output, on the model's device.
+
+    Returns:
+        As [`classify_spans`]; spans that were dropped, and padding, have the label "O" and the probability 0.
+    """
+    starts, ends = batch["start_positions"], batch["end_positions"]
+    text = model.read_text(batch["input_ids"], batch["attention_mask"])
+    kept = is_span(batch) & (model.span_filter(text.states, starts, ends) >= model.config.least_filter_score)
+    return read_labels(model, text, batch, kept)
+
+
+def is_span(batch: dict[str, Tensor]) -> Tensor:
+    """Tell spans from padding. Shape: ``[batch, spans]``."""
+    starts = batch["start_positions"]
+    return torch.arange(starts.shape[1], device=starts.device) < batch["num_spans"][:, None]
+
+
+def read_labels(model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the best label of some spans of encoded texts.
+
+    Args:
+        model: The model.
+        text: The batch's texts, as `model.read_text` encodes them.
+        batch: The collator's output, on the model's device.
+        wanted: Which spans to read. Shape: ``[batch, spans]``.
+
+    Returns:
+        Label ids (int32) and their probabilities (float32); "O" and 0 for what is not wanted. Shape of each:
+        ``[batch, spans]``.
+    """
+    starts, ends = batch["start_positions"], batch["end_positions"]
+    labels = torch.full(starts.shape, model.config.outside_id, dtype=torch.int32, device=starts.device)
+    scores = torch.zeros(starts.shape, dtype=torch.float32, device=starts.device)
+    counts = wanted.sum(dim=1)
+    width = int(counts.max()) if len(counts) else 0
+    # The wanted spans of each row, in their order; what fills a row up is not wanted.
+    columns = wanted.byte().argsort(dim=1, descending=True, stable=True)[:, :width]
+    size = max(SPANS_PER_CALL // max(len(starts), 1), 1)
+    for offset in range(0, width, size):
+        piece = columns[:, offset : offset + size]
+        num_spans = (counts - offset).clamp(0, size)
+        logits = model.read_spans(text, starts.gather(1, piece), ends.gather(1, piece), num_spans)
+        best, probabilities = reduce_logits(logits)
+        labels.scatter_(1, piece, best)
+        scores.scatter_(1, piece, probabilities)
+    return labels.masked_fill(~wanted, model.config.outside_id), scores.masked_fill(~wanted, 0.0)

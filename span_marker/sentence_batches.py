@@ -1,0 +1,91 @@
+"""Sentences to collated batches for prediction, sentences of like length together."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch import Tensor
+from transformers.utils import logging
+
+from span_marker.configuration import SpanMarkerConfig
+from span_marker.data_collator import SpanMarkerDataCollator
+from span_marker.document_context import add_context
+from span_marker.span_columns import span_columns
+from span_marker.tokenizer import SpanMarkerTokenizer
+from span_marker.types import Columns, Sentences
+from span_marker.word_encoding import EncodedWords
+
+logger = logging.get_logger(__name__)
+
+
+class SentenceBatches:
+    """Encoded sentences, cut into batches from the most costly to the least, so that a batch has little padding.
+
+    Sentences without any candidate span are in no batch.
+
+    Args:
+        sentences: Texts or lists of words.
+        documents: The columns ``document_id`` and ``sentence_id`` for document-level context, or none.
+        tokenizer: The model's tokenizer.
+        config: The model's configuration.
+        batch_size: Number of sentences in a batch.
+    """
+
+    def __init__(
+        self,
+        sentences: Sentences,
+        documents: Columns,
+        tokenizer: SpanMarkerTokenizer,
+        config: SpanMarkerConfig,
+        batch_size: int,
+    ) -> None:
+        self.encoded: EncodedWords = tokenizer.encode(sentences)
+        _warn_of_cut_sentences(self.encoded, tokenizer.model_max_length)
+        self._columns = span_columns(self.encoded, config.entity_max_length)
+        if documents:
+            self._columns = _add_context(self._columns | documents, tokenizer, config)
+        self._collate = SpanMarkerDataCollator(tokenizer)
+        num_spans = np.array(self._columns["num_spans"])
+        cost = np.array([len(ids) for ids in self._columns["input_ids"]]) + 2 * num_spans
+        order = [index for index in np.argsort(-cost, kind="stable").tolist() if num_spans[index]]
+        self.indices = [order[offset : offset + batch_size] for offset in range(0, len(order), batch_size)]
+        """Which sentences each batch holds."""
+
+    def batches(self, device: torch.device) -> Iterator[dict[str, Tensor]]:
+        """Collate the batches one after the other.
+
+        Args:
+            device: Where to put them.
+
+        Yields:
+            The collator's output.
+        """
+        for indices in self.indices:
+            rows = [{name: column[index] for name, column in self._columns.items()} for index in indices]
+            yield {name: tensor.to(device) for name, tensor in self._collate(rows).items()}
+
+
+def _add_context(columns: Columns, tokenizer: SpanMarkerTokenizer, config: SpanMarkerConfig) -> Columns:
+    """Add document-level context to encoded sentences."""
+    rows = add_context(
+        Dataset.from_dict(columns),
+        tokenizer.model_max_length,
+        config.max_prev_context,
+        config.max_next_context,
+        show_progress_bar=False,
+        num_special_tokens=tokenizer.num_special_tokens,
+    )
+    return {name: list(rows[name]) for name in columns}
+
+
+def _warn_of_cut_sentences(encoded: EncodedWords, length: int) -> None:
+    """Say which words were not searched because they do not fit the model."""
+    cut = np.flatnonzero(encoded.kept_words < encoded.num_words)
+    if len(cut):
+        row = int(cut[0])
+        logger.warning(
+            f"{len(cut)} of {len(encoded.num_words)} sentences have more than the model's {length} tokens; entities "
+            f"beyond are not found. The first has {encoded.num_words[row]} words, of which {encoded.kept_words[row]} "
+            "were searched. Split long texts into sentences."
+        )
