@@ -6,10 +6,13 @@ Evaluation, prediction and every integration decode here, so that they agree to 
 import numpy as np
 import numpy.typing as npt
 import torch
+from transformers.utils import logging
 
 from span_marker.ragged import ranges
 from span_marker.spans import count_spans, spans_at
 from span_marker.types import EntityTable, FloatArray, IntArray
+
+logger = logging.get_logger(__name__)
 
 
 def reduce_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -137,7 +140,13 @@ def decode(
             f"Row {row}: {words[row]} words have {counts[row]} candidate spans of up to {max_length} words, but only "
             f"{width} were scored. Give the number of words that the spans were made from."
         )
-    found = (np.arange(width) < counts[:, None]) & (label_ids != outside_id)
+    inside = np.arange(width) < counts[:, None]
+    if np.isnan(scores[inside]).any():
+        logger.warning_once(
+            "The model's scores are not numbers (NaN), so that entities are missed. Either its weights are spoilt, as by "
+            "a learning rate that is too high, or half precision overflows: load it with dtype=torch.float32."
+        )
+    found = inside & (label_ids != outside_id)
     rows, index = np.nonzero(found)
     starts, ends = spans_at(index, words[rows], max_length)
     candidates = EntityTable(rows, label_ids[rows, index].astype(np.int64), starts, ends)

@@ -16,8 +16,8 @@ from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import decode
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
 from span_marker.sentence_batches import SentenceBatches
-from span_marker.spans import enumerate_spans
-from span_marker.types import Columns, IntArray, Sentences
+from span_marker.span_columns import outrule_blank_ends
+from span_marker.types import Columns, Sentences
 from span_marker.word_encoding import EncodedWords
 
 logger = logging.get_logger(__name__)
@@ -116,14 +116,14 @@ def _predict_window(
     """Predict sentences that are encoded together."""
     config: SpanMarkerConfig = model.config
     source = SentenceBatches(sentences, documents, model.tokenizer, config, batch_size)
-    encoded = source.encoded
+    encoded, blank = source.encoded, source.encoded.blank_words
     results: list[list[Prediction]] = [[] for _ in sentences]
     bar.update(len(sentences) - sum(map(len, source.indices)))
     for indices, batch in zip(source.indices, source.batches(model.device), strict=True):
         labels, scores = classify(model, batch)
         words = encoded.kept_words[indices]
         label_ids = labels.cpu().numpy()
-        _outrule_blank_ends(label_ids, encoded, indices, config)
+        outrule_blank_ends(label_ids, [blank[index] for index in indices], config.entity_max_length, config.outside_id)
         found, probabilities = decode(
             label_ids, scores.cpu().numpy(), words, config.entity_max_length, config.outside_id
         )
@@ -133,31 +133,6 @@ def _predict_window(
             results[index].append({"span": place.pop("span"), "label": config.id2label[label], "score": score, **place})
         bar.update(len(indices))
     return results
-
-
-def _outrule_blank_ends(
-    label_ids: IntArray, encoded: EncodedWords, indices: list[int], config: SpanMarkerConfig
-) -> None:
-    """Label spans of a text "O" that begin or end with a word of nothing but whitespace.
-
-    Some tokenizers make such words: of repeated spaces, and of a space that they put before the text, which is given
-    the first character's place.
-
-    Args:
-        label_ids: Best label of each candidate span, changed in place. Shape: ``[batch, spans]``.
-        encoded: The sentences.
-        indices: Which of them the batch holds. Shape: ``[batch]``.
-        config: The model's configuration.
-    """
-    if encoded.character_spans is None:
-        return
-    for row, index in enumerate(indices):
-        spans = encoded.character_spans[index]
-        blank = spans[:, 0] == spans[:, 1]
-        blank[:-1] |= spans[:-1, 1] > spans[1:, 0]
-        if blank.any():
-            starts, ends = enumerate_spans(int(encoded.kept_words[index]), config.entity_max_length)
-            label_ids[row, : len(starts)][blank[starts] | blank[ends - 1]] = config.outside_id
 
 
 def _place(sentence: str | Sequence[str], encoded: EncodedWords, index: int, start: int, end: int) -> dict[str, Any]:

@@ -13,16 +13,18 @@ import pyarrow.compute as pc
 
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.configuration import SpanMarkerConfig
+from span_marker.data_collator import IGNORED_LABEL
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context
 from span_marker.fingerprints import derive_fingerprint
 from span_marker.label_normalizer import LabelNormalizer
 from span_marker.ragged import offsets_of
-from span_marker.span_columns import span_columns, span_labels
+from span_marker.span_columns import span_columns, span_labels, spans_with_ends
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.types import Columns, EntityTable, IntArray
 
 __all__ = ["add_context", "encode_rows", "is_preprocessed", "preprocess", "spread_sample"]
 
+BLANK_WORDS = "blank_words"
 _BATCH = 1000
 _THREADS = "TOKENIZERS_PARALLELISM"
 _SPAN_COLUMNS = ("start_position_ids", "end_position_ids", "labels")
@@ -47,7 +49,7 @@ def preprocess(
     *,
     config: SpanMarkerConfig,
     spread: bool,
-    keep_entities: bool = False,
+    for_evaluation: bool = False,
     num_proc: int | None = None,
 ) -> datasets.Dataset:
     """Encode sentences, add document-level context where their documents are known, and list their candidate spans.
@@ -61,21 +63,22 @@ def preprocess(
         config: The model's configuration.
         spread: Whether to spread a sentence's spans over as many rows as [`spread_sample`] needs, for training.
             Otherwise each sentence stays one row.
-        keep_entities: Whether to keep all entities of a sentence in the column ``entities``, as lists of reduced label
-            id, first word and word after the last; also those that no candidate span covers.
+        for_evaluation: Whether to add ``blank_words``, the index of each word that begins and ends no entity because it
+            has no token, and, with a normalizer, ``entities``: all entities of a sentence as lists of reduced label id,
+            first word and word after the last, also those that no candidate span covers.
         num_proc: Number of processes. None: this one.
 
     Returns:
         The rows in their order. Columns: ``document_id`` and ``sentence_id`` where the data set has them,
         ``input_ids``, ``num_spans``, ``start_position_ids``, ``end_position_ids``, ``labels`` (with a normalizer),
-        ``num_words`` (number of words that fit the model), ``entities`` (if kept).
+        ``num_words`` (number of words that fit the model), ``blank_words`` and ``entities`` (for an evaluation).
 
     Raises:
         ValueError: A column is missing, a row is not a list of words, or has not one tag a word.
     """
     length, markers = tokenizer.model_max_length, config.marker_max_length
     if not is_preprocessed(dataset):
-        dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, keep_entities, num_proc)
+        dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, for_evaluation, num_proc)
         if {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names):
             dataset = add_context(
                 dataset,
@@ -92,7 +95,7 @@ def encode_rows(
     tokenizer: SpanMarkerTokenizer,
     normalizer: LabelNormalizer | None,
     config: SpanMarkerConfig,
-    keep_entities: bool = False,
+    for_evaluation: bool = False,
 ) -> Columns:
     """Encode a batch of sentences and list their candidate spans.
 
@@ -101,7 +104,7 @@ def encode_rows(
         tokenizer: The tokenizer.
         normalizer: Reads the tags. None: no labels.
         config: The model's configuration.
-        keep_entities: Whether to add all entities as ``entities``.
+        for_evaluation: Whether to add ``blank_words`` and ``entities``.
 
     Returns:
         The columns that [`preprocess`] names.
@@ -112,12 +115,16 @@ def encode_rows(
     encoded = tokenizer.encode(batch["tokens"])
     kept = encoded.kept_words
     columns = span_columns(encoded, config.entity_max_length)
-    if normalizer is None:
-        return {**columns, "num_words": kept.tolist()}
-    entities = normalizer.entities(batch["ner_tags"])
-    columns["labels"] = list(span_labels(entities, kept, config.entity_max_length, config.outside_id))
+    if normalizer is not None:
+        entities = normalizer.entities(batch["ner_tags"])
+        columns["labels"] = span_labels(entities, kept, config.entity_max_length, config.outside_id)
+        for labels, blank in zip(columns["labels"], encoded.blank_words, strict=True):
+            if blank.any():  # what the model cannot tell apart cannot be learnt
+                labels[spans_with_ends(blank, config.entity_max_length)] = IGNORED_LABEL
     columns["num_words"] = kept.tolist()
-    if keep_entities:
+    if for_evaluation:
+        columns[BLANK_WORDS] = list(map(np.flatnonzero, encoded.blank_words))
+    if for_evaluation and normalizer is not None:
         columns["entities"] = _entity_rows(entities, len(kept))
     return columns
 
@@ -145,7 +152,7 @@ def _encode(
     normalizer: LabelNormalizer | None,
     tokenizer: SpanMarkerTokenizer,
     config: SpanMarkerConfig,
-    keep_entities: bool,
+    for_evaluation: bool,
     num_proc: int | None,
 ) -> datasets.Dataset:
     """Replace all columns of a data set but the ids with the model's columns."""
@@ -157,13 +164,15 @@ def _encode(
     if normalizer is not None:
         features["labels"] = _NUMBERS
     features["num_words"] = _NUMBER
-    if normalizer is not None and keep_entities:
+    if for_evaluation:
+        features[BLANK_WORDS] = _NUMBERS
+    if normalizer is not None and for_evaluation:
         features["entities"] = datasets.Sequence(_NUMBERS)
     if not len(dataset):  # `map` would leave the columns as they are
         return datasets.Dataset.from_dict({name: [] for name in features}, features=datasets.Features(features))
-    settings = {"normalizer": normalizer, "config": config, "keep_entities": keep_entities}
+    settings = {"normalizer": normalizer, "config": config, "for_evaluation": for_evaluation}
     scheme = None if normalizer is None else (type(normalizer).__name__, normalizer.scheme)
-    arguments = (tokenizer.fingerprint, config.entity_max_length, scheme, keep_entities)
+    arguments = (tokenizer.fingerprint, config.entity_max_length, scheme, for_evaluation)
     with _safe_to_fork(num_proc):
         return dataset.map(
             encode_rows,

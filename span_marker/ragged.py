@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import chain, pairwise
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from span_marker.types import IntArray
+
+_Element = TypeVar("_Element", bound=np.generic)
 
 
 def offsets_of(lengths: IntArray) -> IntArray:
@@ -34,7 +38,7 @@ def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
     return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
 
 
-def split_rows(values: IntArray, offsets: IntArray) -> list[IntArray]:
+def split_rows(values: npt.NDArray[_Element], offsets: IntArray) -> list[npt.NDArray[_Element]]:
     """Cut a flat array into rows.
 
     Args:

@@ -81,11 +81,11 @@ def _add_context(columns: Columns, tokenizer: SpanMarkerTokenizer, config: SpanM
 
 def _warn_of_cut_sentences(encoded: EncodedWords, length: int) -> None:
     """Say which words were not searched because they do not fit the model."""
-    cut = np.flatnonzero(encoded.kept_words < encoded.num_words)
+    cut = np.flatnonzero(encoded.is_cut)
     if len(cut):
         row = int(cut[0])
         logger.warning(
             f"{len(cut)} of {len(encoded.num_words)} sentences have more than the model's {length} tokens; entities "
             f"beyond are not found. The first has {encoded.num_words[row]} words, of which {encoded.kept_words[row]} "
-            "were searched. Split long texts into sentences."
+            "were searched, the last perhaps in part. Split long texts into sentences."
         )

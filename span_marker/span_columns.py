@@ -7,7 +7,7 @@ import numpy as np
 
 from span_marker.ragged import offsets_of, split_rows
 from span_marker.spans import count_spans, enumerate_spans, span_index
-from span_marker.types import Columns, EntityTable, IntArray
+from span_marker.types import BoolArray, Columns, EntityTable, IntArray
 from span_marker.word_encoding import EncodedWords
 
 
@@ -54,6 +54,37 @@ def span_labels(entities: EntityTable, kept_words: IntArray, entity_max_length: 
     known = index >= 0
     labels[offsets[entities.rows[known]] + index[known]] = entities.labels[known]
     return split_rows(labels, offsets)
+
+
+def spans_with_ends(words: BoolArray, entity_max_length: int) -> BoolArray:
+    """Find the candidate spans whose first or last word is one of some words.
+
+    Args:
+        words: Which words of a sentence. Shape: ``[words]``.
+        entity_max_length: Longest span, in words.
+
+    Returns:
+        Shape: ``[spans]``.
+    """
+    starts, ends = _enumerate(len(words), entity_max_length)
+    return words[starts] | words[ends - 1]
+
+
+def outrule_blank_ends(
+    label_ids: IntArray, blank_words: Sequence[BoolArray], entity_max_length: int, outside_id: int
+) -> None:
+    """Label the spans "O" that begin or end with a blank word: to the model they are the same as shorter spans.
+
+    Args:
+        label_ids: Best label of each candidate span, changed in place. Shape: ``[batch, spans]``.
+        blank_words: Whether each word of each sentence is blank. Shape of each: ``[words]``.
+        entity_max_length: Longest span, in words.
+        outside_id: Label of the spans that are no entity.
+    """
+    for row, words in enumerate(blank_words):
+        if words.any():
+            blank = spans_with_ends(words, entity_max_length)
+            label_ids[row, : len(blank)][blank] = outside_id
 
 
 def entity_table(rows: Sequence[Sequence[Sequence[int]]]) -> EntityTable:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -24,7 +25,7 @@ from span_marker.tokenizer_pipeline import (
     split_punctuation,
 )
 from span_marker.types import Columns
-from span_marker.word_encoding import EncodedWords, Frame, align_words, trim_spans, word_spans
+from span_marker.word_encoding import EncodedWords, Frame, align_words, trim_spans, whitespace_words, word_spans
 
 DEFAULT_MAX_LENGTH = 512
 """Most tokens of a sentence where neither the configuration nor the tokenizer says."""
@@ -189,7 +190,12 @@ class SpanMarkerTokenizer:
             word_rows = [encoding.word_ids for encoding in encodings]
             spans, num_words = None, np.array([len(words) for words in sentences], dtype=np.int64)
         encoded = align_words([encoding.ids for encoding in encodings], word_rows, num_words, frame)
-        return EncodedWords(**{**vars(encoded), "character_spans": spans})
+        if spans is None:
+            return encoded
+        kept = [row[:count] for row, count in zip(whitespace_words(spans), encoded.kept_words.tolist(), strict=True)]
+        return replace(
+            encoded, is_blank=encoded.is_blank | np.concatenate([*kept, np.zeros(0, dtype=bool)]), character_spans=spans
+        )
 
     def __call__(
         self,

@@ -17,7 +17,7 @@ from span_marker.coverage import CoverageReport, entity_coverage
 from span_marker.label_columns import NER_TAGS, TOKENS, labels_from_dataset, resolve_tags
 from span_marker.label_normalizer import LabelNormalizer, summarize_labels
 from span_marker.label_summary import LabelSummary
-from span_marker.preprocessing import preprocess
+from span_marker.preprocessing import BLANK_WORDS, preprocess
 from span_marker.span_columns import entity_table
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_evaluation import pack_entities
@@ -33,7 +33,7 @@ KEPT_WORDS = "num_words"
 """Column of evaluation rows: number of the sentence's words that fit the model."""
 ALL_WORDS = "all_words"
 """Column of evaluation rows: number of the sentence's words."""
-EVALUATION_COLUMNS = (ROW, ENTITIES, KEPT_WORDS, ALL_WORDS)
+EVALUATION_COLUMNS = (ROW, ENTITIES, KEPT_WORDS, ALL_WORDS, BLANK_WORDS)
 
 
 class Collator(Protocol):
@@ -59,16 +59,19 @@ class EvaluationCollator:
         """Collate evaluation rows.
 
         Args:
-            features: Rows with the columns of the collator, ``row``, ``num_words``, ``all_words`` and, where there
-                are tags, ``entities``.
+            features: Rows with the columns of the collator, ``row``, ``num_words``, ``all_words``, ``blank_words``
+                and, where there are tags, ``entities``.
 
         Returns:
-            The collator's batch, ``row``, ``num_words`` and ``all_words``, shape ``[batch]``, and the packed
-            ``entities``, shape ``[batch, entities, 3]``.
+            The collator's batch; ``row``, ``num_words`` and ``all_words``, shape ``[batch]``; ``blank_words``, whether
+            each word is blank, shape ``[batch, words]``; and the packed ``entities``, shape ``[batch, entities, 3]``.
         """
         batch = self.collate(features)
         for name in (ROW, KEPT_WORDS, ALL_WORDS):
             batch[name] = torch.tensor([int(row[name]) for row in features])
+        batch[BLANK_WORDS] = torch.zeros(len(features), max(int(batch[KEPT_WORDS].max()), 1), dtype=torch.bool)
+        for index, row in enumerate(features):
+            batch[BLANK_WORDS][index, row[BLANK_WORDS]] = True
         if ENTITIES in features[0]:
             gold = entity_table([row[ENTITIES] for row in features])
             batch[ENTITIES] = torch.from_numpy(pack_entities(gold, len(features)))
@@ -309,7 +312,7 @@ def prepare(
     if normalizer is not None:
         dataset = resolve_tags(dataset, column, normalizer.scheme.tags)
     sentences = preprocess(
-        dataset, normalizer, tokenizer, config=config, spread=False, keep_entities=True, num_proc=num_proc
+        dataset, normalizer, tokenizer, config=config, spread=False, for_evaluation=True, num_proc=num_proc
     )
     num_words: IntArray = pc.list_value_length(_column(dataset, TOKENS)).to_numpy().astype(np.int64)
     sentences = sentences.add_column(ALL_WORDS, num_words).add_column(ROW, np.arange(len(num_words)))

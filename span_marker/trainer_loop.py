@@ -20,6 +20,8 @@ from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.decoding import decode
 from span_marker.output import SpanMarkerOutput
+from span_marker.preprocessing import BLANK_WORDS
+from span_marker.span_columns import outrule_blank_ends
 from span_marker.span_filter import calibrated_threshold, filter_loss
 from span_marker.spans import span_index
 from span_marker.trainer_data import ALL_WORDS, ENTITIES, KEPT_WORDS, ROW, FixedOrder, LengthGroups, sequence_lengths
@@ -351,6 +353,8 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         with torch.no_grad(), self.compute_loss_context_manager():
             reduced = classify_spans(scorer, inputs, filtered=config.filters_spans)
         best, probabilities = (tensor.cpu().numpy() for tensor in reduced)
+        blank = [row[:count] for row, count in zip(inputs[BLANK_WORDS].cpu().numpy(), kept_words, strict=True)]
+        outrule_blank_ends(best, blank, config.entity_max_length, config.outside_id)
         entities, scores = decode(best, probabilities, kept_words, config.entity_max_length, config.outside_id)
         spans = span_index(entities.starts, entities.ends, kept_words[entities.rows], config.entity_max_length)
         both = np.stack([scores, scorer.filter_scores(entities.rows, spans)], axis=-1)

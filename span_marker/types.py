@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float32]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Row: TypeAlias = dict[str, Any]
 """One row of a data set: column name to value."""
 Columns: TypeAlias = dict[str, list[Any]]

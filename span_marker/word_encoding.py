@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from unicodedata import combining
 
 import numpy as np
 
 from span_marker.ragged import flatten, offsets_of, ranges, split_rows
-from span_marker.types import IntArray
+from span_marker.types import BoolArray, IntArray
 
 _WHITESPACE = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 
@@ -25,9 +26,12 @@ class EncodedWords:
         lasts: The same for the last token, inclusive. Shape: ``[kept words]``.
         word_offsets: Index of each sentence's first kept word, then the number of them. Shape: ``[sentences + 1]``.
         num_words: Number of words of each sentence, those that did not fit included. Shape: ``[sentences]``.
+        is_blank: Whether a kept word begins and ends no entity: one without a token of its own, which the model cannot
+            tell from its neighbour, or, in a text, one of nothing but whitespace. Shape: ``[kept words]``.
+        is_cut: Whether a sentence lost tokens, be they only some of its last word's. Shape: ``[sentences]``.
         character_spans: For raw texts, start and end (exclusive) of each word in its text, ends that are whitespace
-            trimmed. A word that is nothing but whitespace has an empty span and begins and ends no entity.
-            Shape of each: ``[words, 2]``. None for sentences that were given as words.
+            trimmed; a word that is nothing but whitespace has an empty span. Shape of each: ``[words, 2]``. None for
+            sentences that were given as words.
     """
 
     token_ids: IntArray
@@ -36,6 +40,8 @@ class EncodedWords:
     lasts: IntArray
     word_offsets: IntArray
     num_words: IntArray
+    is_blank: BoolArray
+    is_cut: BoolArray
     character_spans: list[IntArray] | None = None
 
     @property
@@ -52,6 +58,11 @@ class EncodedWords:
     def last_tokens(self) -> list[IntArray]:
         """Index of the last token of each kept word. Shape of each: ``[kept words]``."""
         return split_rows(self.lasts, self.word_offsets)
+
+    @property
+    def blank_words(self) -> list[BoolArray]:
+        """Whether each kept word is blank. Shape of each: ``[kept words]``."""
+        return split_rows(self.is_blank, self.word_offsets)
 
     @property
     def kept_words(self) -> IntArray:
@@ -122,11 +133,36 @@ def align_words(
         lasts=nearest + shift,
         word_offsets=offsets_of(kept_words),
         num_words=num_words,
+        is_blank=first > last,
+        is_cut=room < lengths,
     )
 
 
+def whitespace_words(spans: Sequence[IntArray]) -> list[BoolArray]:
+    """Find the words of texts that are nothing but whitespace.
+
+    Some tokenizers make such words: of repeated spaces, and of a space that they put before the text, which is given
+    the first character's place.
+
+    Args:
+        spans: Start and end (exclusive) of each word of each text, trimmed. Shape of each: ``[words, 2]``.
+
+    Returns:
+        Shape of each: ``[words]``.
+    """
+    counts = np.fromiter(map(len, spans), dtype=np.int64, count=len(spans))
+    flat = np.concatenate([*spans, np.zeros((0, 2), dtype=np.int64)])
+    blank = flat[:, 0] == flat[:, 1]
+    before_another = np.ones(len(flat), dtype=bool)
+    before_another[offsets_of(counts)[1:][counts > 0] - 1] = False
+    blank[:-1] |= before_another[:-1] & (flat[:-1, 1] > flat[1:, 0])
+    return split_rows(blank, offsets_of(counts))
+
+
 def trim_spans(texts: Sequence[str], spans: Sequence[IntArray]) -> list[IntArray]:
-    """Trim the whitespace around spans of characters.
+    """Trim the whitespace around spans of characters, and extend them by the accents after their last letter.
+
+    Tokenizers that remove or compose accents leave out those that stand as characters of their own at a word's end.
 
     Args:
         texts: The texts.
@@ -144,11 +180,17 @@ def trim_spans(texts: Sequence[str], spans: Sequence[IntArray]) -> list[IntArray
     preceding = np.insert(np.maximum.accumulate(np.where(blank, 0, index + 1)), 0, 0)
 
     counts = np.fromiter(map(len, spans), dtype=np.int64, count=len(spans))
-    origin = np.repeat(offsets_of(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))[:-1], counts)
+    borders = offsets_of(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    origin, end = np.repeat(borders[:-1], counts), np.repeat(borders[1:], counts)
     flat = np.concatenate([*spans, np.zeros((0, 2), dtype=np.int64)]) + origin[:, None]
     trimmed = np.stack([following[flat[:, 0]], preceding[flat[:, 1]]], axis=1)
     empty = trimmed[:, 0] >= trimmed[:, 1]
     trimmed[empty] = flat[empty, :1]
+    marks = np.isin(characters, [code for code in np.unique(characters).tolist() if combining(chr(code))])
+    beyond = np.append(np.minimum.accumulate(np.where(marks, len(characters), index)[::-1])[::-1], len(characters))
+    limits = np.minimum(np.append(flat[1:, 0], len(characters)), end)
+    extended = np.minimum(beyond[trimmed[:, 1]], limits)
+    trimmed[:, 1] = np.where(empty, trimmed[:, 1], np.maximum(trimmed[:, 1], extended))
     return split_rows(trimmed - origin[:, None], offsets_of(counts))
 
 

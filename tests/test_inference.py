@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny_models import SENTENCES, TEXTS, collate, give_opinions, make_model
 from tokenizers_zoo import all_tokenizers, llama_bpe, modernbert, unigram, wordpiece, xlm_roberta
 
-from span_marker import SpanMarkerModel, classification, inference
+from span_marker import SpanMarkerModel, Trainer, TrainingArguments, classification, inference
 from span_marker.classification import classify_spans
 
 ODD_WORDS = ["", " ", "\t\n", "\u200b", "\u200d\ufe0f", "\x00", "\u00ad", "\ufeff", "\ud800"]
@@ -360,6 +360,40 @@ def test_whitespace_that_a_tokenizer_takes_for_a_word_is_in_no_end_of_an_entity(
     check_text(text, model.predict(text))
 
 
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        (["Ada", "\u200b"], {0}),
+        (["\u200b", "Ada"], {1}),
+        (["", "Ada", "", "London", ""], {1, 3}),
+        (["", "\u200b"], set()),
+    ],
+)
+def test_words_without_a_token_are_in_no_end_of_an_entity(finder, words, ends):
+    (row,) = finder.predict([words])
+    assert bool(row) is bool(ends)
+    for entity in row:
+        assert {entity["word_start_index"], entity["word_end_index"] - 1} <= ends
+
+
+def test_evaluation_agrees_on_words_without_a_token(finder, tmp_path):
+    sentences = [["Ada", "\u200b"], ["\u200b", "Ada", ""], ["", ""], ["Ada", "", "London"], []]
+    arguments = TrainingArguments(tmp_path, use_cpu=True, report_to=[])
+    rows = Dataset.from_dict({"tokens": sentences})
+    evaluated = Trainer(model=finder, args=arguments).predict(rows).predictions
+    predicted = finder.predict(rows)
+    assert [[(e["start"], e["end"]) for e in row] for row in evaluated] == [
+        [(e["word_start_index"], e["word_end_index"]) for e in row] for row in predicted
+    ]
+
+
+def test_weights_that_are_no_numbers_are_reported(predictor, caplog):
+    model = copy.deepcopy(predictor)
+    model.classifier.weight.data.fill_(float("nan"))
+    assert model.predict([["Ada", "in", "London"]]) == [[]]
+    assert "not numbers (NaN)" in caplog.text
+
+
 # ---- Length ----
 
 
@@ -379,6 +413,11 @@ def test_cut_sentences_are_counted(predictor, caplog):
     message = record.getMessage()
     assert "2 of 3 sentences" in message
     assert "The first has 39 words, of which 38 were searched" in message
+
+
+def test_a_last_word_that_is_cut_is_reported(predictor, caplog):
+    predictor.predict([["Ada"] * 20 + ["Ada" * 30]])
+    assert "The first has 21 words, of which 21 were searched, the last perhaps in part" in caplog.text
 
 
 def test_a_word_longer_than_the_model_is_legal(predictor):

@@ -1,6 +1,5 @@
 import os
 
-import numpy as np
 import pytest
 import tokenizers_zoo as zoo
 from datasets import ClassLabel, Dataset, Features, Sequence, Value, load_from_disk
@@ -46,8 +45,8 @@ def make(**columns):
 
 
 def test_encode_rows(config, tokenizer, normalizer):
-    columns = encode_rows(make()[:], tokenizer, normalizer, config, keep_entities=True)
-    assert list(columns) == [*COLUMNS, "entities"]
+    columns = encode_rows(make()[:], tokenizer, normalizer, config, for_evaluation=True)
+    assert list(columns) == [*COLUMNS, "blank_words", "entities"]
     assert columns["num_spans"] == [9, 5, 1]
     assert [row.tolist() for row in columns["labels"]] == [[0, 2, 0, 0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0], [0]]
     assert columns["start_position_ids"][0].tolist() == [1, 1, 2, 2, 4, 4, 6, 6, 7]
@@ -76,8 +75,8 @@ def test_spread(config, tokenizer, normalizer):
 
 def test_without_tags(config, tokenizer):
     for dataset in (make(), make().remove_columns("ner_tags")):
-        result = preprocess(dataset, None, tokenizer, config=config, spread=False, keep_entities=True)
-        assert result.column_names == [name for name in COLUMNS if name != "labels"]
+        result = preprocess(dataset, None, tokenizer, config=config, spread=False, for_evaluation=True)
+        assert result.column_names == [*(name for name in COLUMNS if name != "labels"), "blank_words"]
 
 
 def test_other_columns_go_and_ids_stay(config, tokenizer, normalizer):
@@ -89,9 +88,9 @@ def test_other_columns_go_and_ids_stay(config, tokenizer, normalizer):
 
 def test_document_context(config, tokenizer, normalizer):
     dataset = make(document_id=["x", "y", "x"], sentence_id=["2", "1", "10"])
-    result = preprocess(dataset, normalizer, tokenizer, config=config, spread=False, keep_entities=True)
+    result = preprocess(dataset, normalizer, tokenizer, config=config, spread=False, for_evaluation=True)
     moved = ["input_ids", "start_position_ids", "end_position_ids"]
-    kept = ["num_spans", "labels", "num_words", "entities"]
+    kept = ["num_spans", "labels", "num_words", "blank_words", "entities"]
     assert result.column_names == ["document_id", "sentence_id", *kept, *moved]
     texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in result["input_ids"]]
     assert texts == ["ada lovelace lives in london ada", "paris is in", "ada lovelace lives in london ada"]
@@ -115,7 +114,7 @@ def test_gold_entities_that_cannot_be_predicted_are_kept(tokenizer):
     tokenizer.config = config
     normalizer = AutoLabelNormalizer.from_config(config)
     dataset = Dataset.from_dict({"tokens": [["in"] * 6], "ner_tags": [[1, 2, 2, 0, 0, 3]]})
-    result = preprocess(dataset, normalizer, tokenizer, config=config, spread=False, keep_entities=True)
+    result = preprocess(dataset, normalizer, tokenizer, config=config, spread=False, for_evaluation=True)
     assert result["num_words"] == [3]
     assert result["labels"] == [[0] * 5]
     assert result["entities"] == [[[2, 0, 3], [1, 5, 6]]]
@@ -135,14 +134,15 @@ def test_regression_empty_sentences(config, tokenizer, normalizer):
     dataset = Dataset.from_dict({"tokens": [[], ["", "in"], ["\u200b"]], "ner_tags": [[], [1, 0], [3]]})
     result = preprocess(dataset, normalizer, tokenizer, config=config, spread=False)
     assert result["num_spans"] == [0, 3, 1]
-    assert result["labels"] == [[], [2, 0, 0], [1]]
+    # Words without tokens begin and end no entity: their spans look like others to the model.
+    assert result["labels"] == [[], [-100, -100, 0], [-100]]
     spread = preprocess(dataset, normalizer, tokenizer, config=config, spread=True)
     assert spread["num_spans"] == [3, 1]
 
 
 def test_only_empty_sentences(config, tokenizer, normalizer):
     dataset = Dataset.from_dict({"tokens": [[], []], "ner_tags": [[], []]})
-    result = preprocess(dataset, normalizer, tokenizer, config=config, spread=False, keep_entities=True)
+    result = preprocess(dataset, normalizer, tokenizer, config=config, spread=False, for_evaluation=True)
     assert result["start_position_ids"] == [[], []]
     assert preprocess(dataset, normalizer, tokenizer, config=config, spread=True).num_rows == 0
 
@@ -196,7 +196,7 @@ def test_regression_same_call_comes_from_the_cache(tmp_path, config, tokenizer, 
     again = run(num_proc=None)
     assert (again._fingerprint, again.to_dict()) == (first._fingerprint, first.to_dict())
     with pytest.raises(TypeError):
-        run(keep_entities=True)
+        run(for_evaluation=True)
     config.entity_max_length = 3
     with pytest.raises(TypeError):
         run()
@@ -287,9 +287,10 @@ def test_labels_are_those_of_the_entities(data):
     words = st.sampled_from(["Ada", "in", "", "Lovelace"])
     tokens = data.draw(st.lists(st.lists(words, max_size=9), min_size=1, max_size=4))
     tags = [data.draw(st.lists(st.integers(0, 4), min_size=len(row), max_size=len(row))) for row in tokens]
-    columns = encode_rows({"tokens": tokens, "ner_tags": tags}, tokenizer, normalizer, config, keep_entities=True)
-    for kept, labels, entities in zip(columns["num_words"], columns["labels"], columns["entities"], strict=True):
+    columns = encode_rows({"tokens": tokens, "ner_tags": tags}, tokenizer, normalizer, config, for_evaluation=True)
+    rows = zip(tokens, *(columns[name] for name in ("num_words", "labels", "entities")), strict=True)
+    for row, kept, labels, entities in rows:
         spans = [(start, end) for start in range(kept) for end in range(start + 1, min(start + 3, kept) + 1)]
         known = {(start, end): label for label, start, end in entities}
-        assert labels.tolist() == [known.get(span, 0) for span in spans]
-        assert np.count_nonzero(labels) == sum(span in spans for span in known)
+        blank = {(start, end) for start, end in spans if not (row[start] and row[end - 1])}
+        assert labels.tolist() == [-100 if span in blank else known.get(span, 0) for span in spans]

@@ -35,6 +35,7 @@ def test_batches_know_their_sentences():
             "labels": [0, 1, 0],
             "row": 4,
             "num_words": 2,
+            "blank_words": [1],
             "all_words": 5,
             "entities": [[1, 0, 2], [2, 3, 5]],
         },
@@ -46,6 +47,7 @@ def test_batches_know_their_sentences():
             "labels": [],
             "row": 1,
             "num_words": 0,
+            "blank_words": [],
             "all_words": 0,
             "entities": [],
         },
@@ -57,6 +59,7 @@ def test_batches_know_their_sentences():
         "num_words": [2, 0],
         "all_words": [5, 0],
     }
+    assert batch["blank_words"].tolist() == [[False, True], [False, False]]
     fill = [-100, -100, -100]
     assert batch["entities"].tolist() == [[[1, 0, 2], [2, 3, 5]], [fill, fill]]
     assert {name: batch[name].tolist() for name in plain(rows)} == {k: v.tolist() for k, v in plain(rows).items()}
@@ -64,7 +67,7 @@ def test_batches_know_their_sentences():
 
 def test_rows_without_tags_have_no_gold():
     row = {"input_ids": [2, 3], "start_position_ids": [], "end_position_ids": [], "row": 0, "num_words": 0}
-    batch = EvaluationCollator(SpanMarkerDataCollator(Tokenizer()))([row | {"all_words": 3}])
+    batch = EvaluationCollator(SpanMarkerDataCollator(Tokenizer()))([row | {"all_words": 3, "blank_words": []}])
     assert "entities" not in batch
     assert batch["all_words"].tolist() == [3]
 

@@ -112,6 +112,15 @@ def test_trim_spans():
     assert lists(trim_spans(texts, spans)) == [[[1, 3], [3, 3], [5, 6]], [], [[1, 2]]]
 
 
+def test_accents_after_the_last_letter_belong_to_the_word():
+    acute, texts = "\u0301", ["Jose\u0301 no\u0308\u0301", "e\u0301", "e", "\u0301x", "ab\u0301"]
+    spans = [[[0, 4], [6, 8]], [[0, 1]], [[0, 1]], [], [[0, 1], [1, 2]]]
+    found = lists(trim_spans(texts, [np.array(row, dtype=np.int64).reshape(-1, 2) for row in spans]))
+    assert found == [[[0, 5], [6, 10]], [[0, 2]], [[0, 1]], [], [[0, 1], [1, 3]]]
+    # A mark that a tokenizer takes for a word of its own stays one.
+    assert lists(trim_spans(["e" + acute], [np.array([[0, 1], [1, 2]])])) == [[[0, 1], [1, 2]]]
+
+
 @given(st.lists(st.text(alphabet=" \ta\u00a0é😀\u2003\u200b", max_size=12), max_size=4), st.data())
 def test_trim_spans_like_strip(texts, data):
     spans = []
