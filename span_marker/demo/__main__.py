@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except ModuleNotFoundError as error:
             if error.name != "rich":
                 raise
-            raise DemoError("The demo needs the package rich. Run `pip install span_marker[demo]`.") from error
+            raise DemoError("The demo needs the package rich. Run `pip install rich`.") from error
         run(
             data=settings.data,
             encoder=settings.encoder,
@@ -71,12 +71,11 @@ def _positive(text: str) -> int:
     """Read a positive integer.
 
     Raises:
-        ValueError: It is none.
+        ArgumentTypeError: It is none.
     """
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not positive")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
 
 
 if __name__ == "__main__":

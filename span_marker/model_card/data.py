@@ -199,14 +199,15 @@ class SpanMarkerModelCardData:
         self.training_set = describe_training_set(dataset, summary)
         self._forget_evaluations()
 
-    def set_hyperparameters(self, args: TrainingArguments) -> None:
+    def set_hyperparameters(self, args: TrainingArguments, **own: Any) -> None:
         """Record the training's settings that differ from the defaults, unless others were given.
 
         Args:
             args: The training's arguments.
+            **own: Settings of the Trainer itself; ``None`` is their default.
         """
         if "hyperparameters" not in self.given:
-            self.hyperparameters = _changed(args)
+            self.hyperparameters = _changed(args) | {name: value for name, value in own.items() if value is not None}
 
     def set_evaluation(self, metrics: Mapping[str, Any], dataset_name: str = EVALUATION) -> None:
         """Record an evaluation; a later one on the same set replaces it.

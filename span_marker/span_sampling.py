@@ -5,20 +5,15 @@ other spans, so that leaving some out changes nothing for the rest.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from span_marker.data_collator import SpanMarkerDataCollator
-from span_marker.trainer import Trainer
-from span_marker.trainer_loop import overridden
 from span_marker.types import Row
 
-SHARE: Final = 0.15
-"""Share of the spans without an entity that a sentence keeps, drawn anew in every epoch."""
 _SPAN_COLUMNS: Final = ("start_position_ids", "end_position_ids", "labels")
 
 
@@ -28,10 +23,10 @@ class SamplingCollator:
     Args:
         collate: The collator.
         outside_id: Label id of "no entity".
-        share: Share of the spans of that label to keep, from 0 to 1.
+        share: Share of the spans of that label to keep, from 0 to 1, drawn anew each time.
     """
 
-    def __init__(self, collate: SpanMarkerDataCollator, outside_id: int, share: float = SHARE) -> None:
+    def __init__(self, collate: SpanMarkerDataCollator, outside_id: int, share: float) -> None:
         self.collate = collate
         self.outside_id = outside_id
         self.share = share
@@ -53,17 +48,3 @@ class SamplingCollator:
         # torch's generator, which the Trainer seeds and which checkpoints keep.
         kept = (labels != self.outside_id) | (torch.rand(len(labels)).numpy() < self.share)
         return row | {name: np.asarray(row[name])[kept] for name in _SPAN_COLUMNS}
-
-
-class SamplingTrainer(Trainer):
-    """A Trainer that trains on all entities and a part of the other spans, and evaluates on all of them."""
-
-    def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batch the training set with fewer spans.
-
-        Returns:
-            The batches.
-        """
-        collate = SamplingCollator(self.data_collator, self.model.config.outside_id)
-        with overridden(self, data_collator=collate):
-            return super().get_train_dataloader()
