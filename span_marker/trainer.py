@@ -68,8 +68,8 @@ class Trainer(EvaluatingTrainer):
         column: The column of the tags.
         num_proc: Number of processes that preprocess. ``None``: this one.
         negative_span_ratio: Share of the candidate spans without an entity to train on, drawn anew in each epoch, above
-            0 and at most 1. ``None``: all of them. A small share takes a fraction of the time; evaluation and prediction
-            look at all spans.
+            0 and at most 1. ``None``: all of them. A small share takes a fraction of the time; evaluation and
+            prediction look at all spans.
 
     Raises:
         TypeError: The model is no span marker model, or a data set is none that is supported.
@@ -282,7 +282,7 @@ class Trainer(EvaluatingTrainer):
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
         self.model.config.trained_with_document_context = {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names)
         rows = rows.add_column(self.args.length_column_name, sequence_lengths(rows))
-        collate = self.data_collator
+        collate: Any = self.data_collator
         if self.negative_span_ratio is not None:
             collate = SamplingCollator(collate, self.model.config.outside_id, self.negative_span_ratio)
         with overridden(self, train_dataset=rows, data_collator=collate):

@@ -6,22 +6,19 @@ import runpy
 import sys
 from importlib.machinery import ModuleSpec
 from io import StringIO
-from types import SimpleNamespace
 
 import datasets
 import pytest
 import torch
 from rich.console import Console
-from transformers import TrainingArguments
 from transformers.utils import logging as transformers_logging
 
-from span_marker import SpanMarkerDataCollator, SpanMarkerModel
+from span_marker import SpanMarkerModel
 from span_marker.demo import DemoError, corpus, encoder, program
 from span_marker.demo.__main__ import main
 from span_marker.demo.corpus import available_corpora, load_corpus
 from span_marker.demo.display import colours, highlight, metric_table
 from span_marker.demo.encoder import MINILM_PACKAGE, find_encoder, sha256
-from span_marker.spans import count_spans
 
 ROWS = [
     {"tokens": ["Ada", "met", "Grace", "Hopper", "."], "ner_tags": ["B-PER", "O", "B-PER", "I-PER", "O"]},
