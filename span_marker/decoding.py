@@ -143,8 +143,8 @@ def decode(
     inside = np.arange(width) < counts[:, None]
     if np.isnan(scores[inside]).any():
         logger.warning_once(
-            "The model's scores are not numbers (NaN), so that entities are missed. Its weights are spoilt, perhaps by a "
-            "learning rate that is too high, or half precision overflows: load it with dtype=torch.float32."
+            "The model's scores are not numbers (NaN), so that entities are missed. Its weights are spoilt, by a "
+            "learning rate that is too high perhaps, or half precision overflows: load it with dtype=torch.float32."
         )
     found = inside & (label_ids != outside_id)
     rows, index = np.nonzero(found)
