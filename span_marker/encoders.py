@@ -182,6 +182,10 @@ def choose_runner(encoder: PreTrainedModel) -> EncoderRunner:
     Raises:
         ValueError: None is.
     """
+    if encoder.config.model_type == "deberta":
+        raise ValueError(
+            _refusal(encoder, "it takes distances from the index in the sequence, unlike DeBERTa-v2 and v3")
+        )
     runners: tuple[EncoderRunner, ...] = (SharedAttention(), DebertaV2(), DenseMask())
     for runner in runners:
         if runner.supports(encoder):

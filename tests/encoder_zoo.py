@@ -76,7 +76,7 @@ REFUSED = {
     "mpnet": ({}, "it places markers by their index in the sequence and not by position_ids alone"),
     "convbert": ({"embedding_size": 16}, "markers change the text or the markers of another span"),
     "roformer": ({"embedding_size": 16}, "it takes no position_ids, so that markers cannot be placed at their word"),
-    "deberta": (_DEBERTA_V3 | {"share_att_key": False}, "a forward pass over text and markers fails"),
+    "deberta": (_DEBERTA_V3 | {"share_att_key": False}, "it takes distances from the index in the sequence"),
     "qwen3": ({"num_key_value_heads": 2, "head_dim": 8}, "its own attention is causal"),
     "gpt2": ({}, "its own attention is causal"),
     "t5": ({"d_model": 32, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 4}, "it takes no position_ids"),

@@ -1,0 +1,190 @@
+"""What the span filter gains and costs: F1 and speed with all spans, with the filter, and of token classification.
+
+A model is trained with its filter (or loaded with ``--model``), the filter calibrated on the validation set, and the
+test set predicted in turn by three means, in one process: all candidate spans; those that the filter keeps; and, as the
+floor for speed, an untrained token classification model with the same encoder, sentences sorted by length and batched
+alike::
+
+    SPAN_MARKER_SHARED=../shared python benchmarks/span_filter.py --data wnut17 --negative-span-ratio 0.15
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from corpora import ENCODER, LENGTHS, Corpus, encoder_path, read_corpus
+from datasets.utils.logging import disable_progress_bar
+from transformers import AutoModelForTokenClassification, AutoTokenizer, TrainingArguments, set_seed
+from transformers.utils import logging as transformers_logging
+
+from span_marker import SpanMarkerModel, Trainer
+from span_marker.demo import DemoError
+
+ALL, FILTERED, TOKEN = "all spans", "filtered", "token classification"
+
+
+def train(corpus: Corpus, encoder: str, settings: argparse.Namespace) -> Trainer:
+    """Train a model with a span filter.
+
+    Args:
+        corpus: The corpus.
+        encoder: Path of the encoder.
+        settings: The parsed arguments.
+
+    Returns:
+        The Trainer, whose model's filter is calibrated on the validation set.
+    """
+    set_seed(settings.seed)
+    if settings.model:
+        model = SpanMarkerModel.from_pretrained(settings.model)
+    else:
+        model = SpanMarkerModel.from_pretrained(encoder, labels=corpus.labels, span_filter=True, **LENGTHS)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder,
+            num_train_epochs=settings.epochs,
+            learning_rate=settings.learning_rate,
+            per_device_train_batch_size=16,
+            per_device_eval_batch_size=settings.batch_size,
+            warmup_steps=0.1,
+            seed=settings.seed,
+            bf16=settings.bf16,
+            use_cpu=not torch.cuda.is_available(),
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            dataloader_pin_memory=torch.cuda.is_available(),
+        )
+        trainer = Trainer(
+            model,
+            arguments,
+            train_dataset=corpus.splits["train"],
+            eval_dataset=corpus.splits["validation"],
+            negative_span_ratio=settings.negative_span_ratio,
+        )
+        if not settings.model:
+            begin = time.perf_counter()
+            trainer.train()
+            print(f"trained and calibrated in {time.perf_counter() - begin:.0f} s")
+    if settings.save:
+        model.save_pretrained(settings.save)
+    return trainer
+
+
+def tag(model: Any, tokenizer: Any, sentences: Sequence[Sequence[str]], batch_size: int) -> None:
+    """Predict tags as plainly as can be.
+
+    Args:
+        model: A token classification model.
+        tokenizer: Its tokenizer.
+        sentences: Lists of words.
+        batch_size: Number of sentences in a batch.
+    """
+    rows = tokenizer(sentences, is_split_into_words=True, truncation=True, max_length=LENGTHS["model_max_length"])
+    order = np.argsort([-len(ids) for ids in rows["input_ids"]], kind="stable").tolist()
+    with torch.inference_mode():
+        for offset in range(0, len(order), batch_size):
+            ids = [rows["input_ids"][index] for index in order[offset : offset + batch_size]]
+            batch = tokenizer.pad({"input_ids": ids}, return_tensors="pt")
+            model(**batch).logits.argmax(-1).tolist()
+
+
+def measure(tasks: dict[str, Callable[[], Any]], repetitions: int) -> dict[str, float]:
+    """Time tasks in turn.
+
+    Args:
+        tasks: The tasks by name.
+        repetitions: How often each is timed.
+
+    Returns:
+        The median seconds of each.
+    """
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(repetitions):
+        for name, task in tasks.items():
+            begin = time.perf_counter()
+            task()
+            times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
+
+
+def run(settings: argparse.Namespace) -> None:
+    """Train, measure and report.
+
+    Args:
+        settings: The parsed arguments.
+
+    Raises:
+        DemoError: The data set or the encoder is missing.
+    """
+    corpus, encoder = read_corpus(settings.data), encoder_path(settings.encoder)
+    trainer = train(corpus, encoder, settings)
+    model, test = trainer.model, corpus.splits["test"]
+    config, threshold = model.config, model.config.span_filter_threshold
+    scores = {FILTERED: trainer.evaluate(test, metric_key_prefix="test")}
+    config.span_filter_threshold = None
+    scores[ALL] = trainer.evaluate(test, metric_key_prefix="test")
+    config.span_filter_threshold = threshold
+
+    sentences = list(test["tokens"])[: settings.sentences]
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    tagger = AutoModelForTokenClassification.from_pretrained(encoder, num_labels=len(corpus.labels)).eval()
+    seconds = measure(
+        {
+            ALL: lambda: model.predict(sentences, settings.batch_size, span_filter=False),
+            FILTERED: lambda: model.predict(sentences, settings.batch_size, span_filter=True),
+            TOKEN: lambda: tag(tagger, tokenizer, sentences, settings.batch_size),
+        },
+        settings.repetitions,
+    )
+    print(f"threshold {threshold:.2e}; batches of {settings.batch_size}; {len(sentences)} sentences")
+    print("\n| | F1 | sentences/s | times token classification's time |\n|---|---|---|---|")
+    for name, time_taken in seconds.items():
+        f1 = f"{100 * scores[name]['test_f1']:.2f}" if name in scores else ""
+        print(f"| {name} | {f1} | {len(sentences) / time_taken:.1f} | {time_taken / seconds[TOKEN]:.2f} |")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark.
+
+    Args:
+        argv: Arguments. ``None``: those of the command line.
+
+    Returns:
+        Exit status: 0, or 2 where something is missing.
+    """
+    parser = argparse.ArgumentParser(
+        description="Measure what the span filter gains and costs.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--data", default="wnut17", help="data set in $SPAN_MARKER_SHARED/data, or a folder")
+    parser.add_argument("--encoder", default=ENCODER, help="'minilm', or the folder of an encoder")
+    parser.add_argument("--model", type=Path, help="a model with a filter, instead of training one")
+    parser.add_argument("--save", type=Path, help="folder for the trained model")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the training")
+    parser.add_argument("--epochs", type=int, default=4, help="passes over the training sentences")
+    parser.add_argument("--learning-rate", type=float, default=2e-4, help="highest learning rate")
+    parser.add_argument("--negative-span-ratio", type=float, help="share of the negative spans to train on")
+    parser.add_argument("--bf16", action="store_true", help="train in mixed precision")
+    parser.add_argument("--sentences", type=int, help="test sentences that are timed (default: all)")
+    parser.add_argument("--batch-size", type=int, default=16, help="sentences in a batch of prediction")
+    parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each")
+    disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    try:
+        run(parser.parse_args(argv))
+    except DemoError as error:
+        print(f"span_filter: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
