@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from datasets import ClassLabel
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from span_marker.schemes import OUTSIDE, LabelScheme, Scheme
@@ -155,15 +156,16 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             {name: value for name, value in settings.items() if name not in _NOT_THE_ENCODERS}
         )
 
-    def set_labels(self, tags: Sequence[str] | None, scheme: Scheme | str | None = None) -> None:
+    def set_labels(self, tags: Iterable[str] | ClassLabel | None, scheme: Scheme | str | None = None) -> None:
         """Set the data set's tags, and from them the labels that a span can get.
 
         Args:
-            tags: The tags in the order of their ids, such as ``["O", "B-LOC", "I-LOC"]``, or plain entity types.
-                ``None``: not known yet.
+            tags: The tags in the order of their ids, such as ``["O", "B-LOC", "I-LOC"]``, or plain entity types; or
+                the ``ClassLabel`` feature that names them. ``None``: not known yet.
             scheme: The tagging scheme. ``None``: detected from the tags.
 
         Raises:
+            TypeError: The tags are no list.
             ValueError: The tags hold no "O", repeat themselves or do not fit the scheme.
         """
         tags, labels, reduced = ((OUTSIDE,), (OUTSIDE,), None) if tags is None else _reduce(tags, scheme)
@@ -245,8 +247,8 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
 
 
 def _reduce(
-    tags: Sequence[str], scheme: Scheme | str | None
+    tags: Iterable[str] | ClassLabel, scheme: Scheme | str | None
 ) -> tuple[Sequence[str], Sequence[str], dict[int, int] | None]:
     """Find the labels of spans, and for schemed tags the label id of each tag."""
     found = LabelScheme.from_labels(tags, scheme)
-    return tags, found.labels, None if found.scheme is Scheme.NONE else dict(enumerate(found.reduced_ids))
+    return found.tags, found.labels, None if found.scheme is Scheme.NONE else dict(enumerate(found.reduced_ids))

@@ -1,14 +1,14 @@
 """The span marker model: an encoder over text and levitated markers, and a classifier over marker pairs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
-from datasets import Dataset
+from datasets import ClassLabel, Dataset
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import can_return_tuple, logging
@@ -24,7 +24,7 @@ from span_marker.inference import Predictions, predict
 from span_marker.loading import naming
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
 from span_marker.output import SpanMarkerOutput
-from span_marker.schemes import LabelScheme, Scheme
+from span_marker.schemes import LabelScheme, Scheme, read_tags
 from span_marker.span_filter import SpanFilter, filter_loss
 from span_marker.tokenizer import SpanMarkerTokenizer
 
@@ -237,7 +237,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         cls: type[Self],
         pretrained_model_name_or_path: str | os.PathLike[str],
         *model_args: Any,
-        labels: Sequence[str] | None = None,
+        labels: Iterable[str] | ClassLabel | None = None,
         config: SpanMarkerConfig | None = None,
         model_card_data: SpanMarkerModelCardData | None = None,
         scheme: Scheme | str | None = None,
@@ -249,8 +249,9 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
             pretrained_model_name_or_path: A folder or a repository on the Hub that holds a span marker model (saved
                 by this package or by span-marker 1.x), or any encoder.
             *model_args: Handed on to transformers.
-            labels: The tags of the data set ("O", "B-LOC", "I-LOC", ...). A new model without them takes those of the
-                Trainer's data set. For a span marker model, tags of other entity types than its own need
+            labels: The tags of the data set in the order of their ids ("O", "B-LOC", "I-LOC", ...), or the
+                ``ClassLabel`` feature that names them. A new model without them takes those of the Trainer's data set.
+                For a span marker model, tags of other entity types than its own need
                 ``ignore_mismatched_sizes=True`` and start a new classifier.
             config: Configuration to use instead of the saved one; it is copied. For a new model its lengths and labels
                 are used, and the encoder's own settings.
@@ -266,7 +267,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         Raises:
             ValueError: Labels that do not fit the model or the scheme, a length out of range, an encoder that cannot
                 carry markers, one whose code the caller does not trust, or a file that says nonsense.
-            TypeError: A keyword argument that nothing knows.
+            TypeError: Labels that are no list, or a keyword argument that nothing knows.
             OSError: A file is missing or damaged.
         """
         path = os.fspath(pretrained_model_name_or_path)
@@ -297,7 +298,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         path: str,
         encoder_config: PreTrainedConfig,
         config: SpanMarkerConfig | None,
-        labels: Sequence[str] | None,
+        labels: Iterable[str] | ClassLabel | None,
         scheme: Scheme | str | None,
         *model_args: Any,
         **kwargs: Any,
@@ -333,10 +334,13 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
             )
         return cast(Self, model)
 
-    def _change_labels(self, labels: Sequence[str] | None, scheme: Scheme | str | None, may_forget: bool) -> None:
+    def _change_labels(
+        self, labels: Iterable[str] | ClassLabel | None, scheme: Scheme | str | None, may_forget: bool
+    ) -> None:
         """Take other tags. The classifier stays if they name the same entity types."""
         config = self.config
-        if scheme is None and (labels is None or list(labels) == config.tags):
+        labels = None if labels is None else read_tags(labels)
+        if scheme is None and (labels is None or labels == config.tags):
             return
         if labels is None and not self.has_labels:
             config.set_labels(None, scheme)
@@ -348,7 +352,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
             self.set_labels(tags, scheme)
         else:
             raise ValueError(
-                f"The model was trained with the tags {config.tags}, but labels={list(tags)} were given. Leave labels "
+                f"The model was trained with the tags {config.tags}, but labels={tags} were given. Leave labels "
                 "out to use it as it is, or pass ignore_mismatched_sizes=True to start a new classifier for them."
             )
 
@@ -387,14 +391,15 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
             table.weight[list(tokenizer.marker_ids)] = start
         self.config.vocab_size = self.config.encoder["vocab_size"] = table.num_embeddings
 
-    def set_labels(self, labels: Sequence[str], scheme: Scheme | str | None = None) -> None:
+    def set_labels(self, labels: Iterable[str] | ClassLabel, scheme: Scheme | str | None = None) -> None:
         """Give the model the tags of a data set, and with them a new, untrained classifier.
 
         Args:
-            labels: The tags in the order of their ids ("O", "B-LOC", "I-LOC", ...).
+            labels: The tags in the order of their ids ("O", "B-LOC", "I-LOC", ...), or a ``ClassLabel`` feature.
             scheme: The tagging scheme. ``None``: detected.
 
         Raises:
+            TypeError: The tags are no list.
             ValueError: The tags hold no "O", repeat themselves or do not fit the scheme.
         """
         self.config.set_labels(labels, scheme)

@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 import numpy as np
 import numpy.typing as npt
+from datasets import ClassLabel
 
 OUTSIDE = "O"
 """The tag of words in no entity."""
@@ -50,6 +51,28 @@ class Scheme(str, Enum):
 _LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU", "BILO": "BIL", "NONE": ""}
 _OTHER_NAMES = {"BIO": "IOB2", "IOBES": "BIOES", "BILUO": "BILOU"}
 _TAG = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
+
+
+def read_tags(tags: Iterable[str] | ClassLabel) -> list[str]:
+    """List the tags of a data set.
+
+    Args:
+        tags: The tags in the order of their ids, or a ``ClassLabel`` feature that names them.
+
+    Returns:
+        The tags in the order of their ids.
+
+    Raises:
+        TypeError: They have no order of their own, or are no tags at all.
+    """
+    if isinstance(tags, ClassLabel):
+        return list(tags.names)
+    if isinstance(tags, str | bytes | Mapping | set | frozenset) or not isinstance(tags, Iterable):
+        raise TypeError(
+            f"`labels` is of type {type(tags).__name__}. Expected a list of the tags in the order of their ids, "
+            "such as ['O', 'B-PER', 'I-PER'], or a ClassLabel such as dataset.features['ner_tags'].feature."
+        )
+    return list(tags)
 
 
 def detect_scheme(labels: Sequence[str]) -> Scheme:
@@ -125,7 +148,7 @@ class LabelScheme:
         return tuple(_KINDS[prefix] for prefix in self.prefixes)
 
     @classmethod
-    def from_labels(cls, labels: Sequence[str], scheme: Scheme | str | None = None) -> "LabelScheme":
+    def from_labels(cls, labels: Iterable[str] | ClassLabel, scheme: Scheme | str | None = None) -> "LabelScheme":
         """Take the tags of a data set apart.
 
         Types are split off at the first "-". A bare "B" or "I" is accepted where a scheme is given, as a tag of the
@@ -139,10 +162,11 @@ class LabelScheme:
             The tags' scheme, types and reduced ids.
 
         Raises:
+            TypeError: The labels are no list.
             ValueError: There is no label, no "O", nothing but "O", a duplicate, a label that does not fit the scheme,
                 an entity type "O", or an unknown scheme.
         """
-        tags = tuple(labels)
+        tags = tuple(read_tags(labels))
         _check_labels(tags)
         name = detect_scheme(tags) if scheme is None else Scheme(scheme)
         if name is Scheme.NONE:

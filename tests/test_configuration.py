@@ -154,6 +154,12 @@ def test_labels_that_fit_no_scheme_are_refused_and_change_nothing(tags, scheme, 
     assert config.to_dict() == before
 
 
+def test_regression_an_iterator_of_tags_was_used_up():
+    config = make_config(iter(TAGS))
+    assert config.tags == TAGS
+    assert config.labels == ["O", "LOC", "PER"]
+
+
 def test_labels_can_be_left_open():
     config = make_config()
     config.set_labels(None, "IOB1")

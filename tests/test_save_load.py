@@ -5,6 +5,7 @@ import struct
 
 import pytest
 import torch
+from datasets import ClassLabel
 from safetensors.torch import load_file, save_file
 from tiny_models import SENTENCES, TEXTS, collate, give_opinions
 from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -239,6 +240,18 @@ def test_labels_of_the_same_types_keep_the_classifier(saved, original, labels):
     model = SpanMarkerModel.from_pretrained(saved, labels=labels)
     assert_same_model(model, original)
     assert model.config.tags == list(labels or TAGS)
+
+
+@pytest.mark.parametrize("kind", [iter, lambda tags: ClassLabel(names=tags)], ids=["iterator", "ClassLabel"])
+@pytest.mark.parametrize("tags", [TAGS, TAGS[::-1]], ids=["its own", "reordered"])
+def test_regression_labels_of_another_kind(saved, kind, tags):
+    assert SpanMarkerModel.from_pretrained(saved, labels=kind(tags)).config.tags == tags
+
+
+@pytest.mark.parametrize("labels", [set(TAGS), dict.fromkeys(TAGS), "O"], ids=lambda labels: type(labels).__name__)
+def test_labels_without_an_order_are_refused(saved, labels):
+    with pytest.raises(TypeError, match="`labels` is of type"):
+        SpanMarkerModel.from_pretrained(saved, labels=labels)
 
 
 def test_the_same_types_in_another_scheme_keep_the_classifier(saved, original):

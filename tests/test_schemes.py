@@ -1,8 +1,19 @@
 """Tagging schemes: detection, taking labels apart, the tables of transitions."""
 
 import pytest
+from datasets import ClassLabel, Sequence
 
-from span_marker.schemes import Kind, LabelScheme, Scheme, begins_entity, detect_scheme, forbidden_transitions
+from span_marker.schemes import (
+    Kind,
+    LabelScheme,
+    Scheme,
+    begins_entity,
+    detect_scheme,
+    forbidden_transitions,
+    read_tags,
+)
+
+TAGS = ["O", "B-A", "I-A"]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +124,25 @@ def test_scheme_can_be_given():
 def test_bad_labels(labels, scheme, error):
     with pytest.raises(ValueError, match=error):
         LabelScheme.from_labels(labels, scheme)
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [TAGS, tuple(TAGS), iter(TAGS), dict.fromkeys(TAGS).keys(), ClassLabel(names=TAGS)],
+    ids=lambda tags: type(tags).__name__,
+)
+def test_tags_have_an_order(tags):
+    assert read_tags(tags) == TAGS
+
+
+@pytest.mark.parametrize(
+    "tags",
+    ["O", b"O", {"O": 1, "B-A": 0}, set(TAGS), frozenset(TAGS), 3, Sequence(ClassLabel(names=TAGS))],
+    ids=lambda tags: type(tags).__name__,
+)
+def test_regression_tags_without_an_order_were_read(tags):
+    with pytest.raises(TypeError, match=f"`labels` is of type {type(tags).__name__}. Expected a list of the tags"):
+        LabelScheme.from_labels(tags)
 
 
 def test_begins_entity():
