@@ -9,6 +9,9 @@ from enum import Enum, IntEnum
 import numpy as np
 import numpy.typing as npt
 from datasets import ClassLabel
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 OUTSIDE = "O"
 """The tag of words in no entity."""
@@ -51,6 +54,8 @@ class Scheme(str, Enum):
 _LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU", "BILO": "BIL", "NONE": ""}
 _OTHER_NAMES = {"BIO": "IOB2", "IOBES": "BIOES", "BILUO": "BILOU"}
 _TAG = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
+_LIKE_A_TAG = re.compile(r"[BIbi][-_].*|[BI]", re.DOTALL)
+"""What B and I tags are mistyped as, too."""
 
 
 def read_tags(tags: Iterable[str] | ClassLabel) -> list[str]:
@@ -78,8 +83,8 @@ def read_tags(tags: Iterable[str] | ClassLabel) -> list[str]:
 def detect_scheme(labels: Sequence[str]) -> Scheme:
     """Find the tagging scheme of a label set.
 
-    A set in which any label but "O" has no prefix follows no scheme. B and I alone are read as IOB2: IOB1 has the same
-    tags and decodes the same.
+    A set in which any label but "O" has no prefix follows no scheme; if other labels look as if they had one, that is
+    warned of. B and I alone are read as IOB2: IOB1 has the same tags and decodes the same.
 
     Args:
         labels: All tags of a data set.
@@ -93,6 +98,7 @@ def detect_scheme(labels: Sequence[str]) -> Scheme:
     matches = [_TAG.fullmatch(label) for label in labels if label != OUTSIDE]
     used = {match[1] for match in matches if match}
     if not used or None in matches:
+        _warn_of_mistyped(labels)
         return Scheme.NONE
     if used & set("BI"):
         for scheme in (Scheme.IOB2, Scheme.BIOES, Scheme.BILO, Scheme.BILOU):
@@ -102,6 +108,18 @@ def detect_scheme(labels: Sequence[str]) -> Scheme:
         f"The labels' prefixes {', '.join(sorted(used))} fit none of the schemes IOB1, IOB2, BIOES, BILOU and BILO "
         f"({', '.join(labels[:10])}). Correct the labels, or pass `scheme=`: 'NONE' if these are whole type names."
     )
+
+
+def _warn_of_mistyped(labels: Sequence[str]) -> None:
+    """Warn of labels that follow no scheme, though some look like the tags of one."""
+    alike = [label for label in labels if _LIKE_A_TAG.fullmatch(label)]
+    odd = [label for label in labels if label != OUTSIDE and not _TAG.fullmatch(label)]
+    if alike:
+        logger.warning_once(
+            f"The labels {', '.join(alike[:5])} look like tags of a scheme, but {', '.join(odd[:5])} fit none, so that "
+            "each label is read as an entity type of its own. Write all tags like 'B-PER', or pass `scheme=`: 'NONE' "
+            "if these are whole type names, 'IOB2' if 'B' and 'I' stand alone."
+        )
 
 
 class Kind(IntEnum):

@@ -2,6 +2,7 @@
 
 import pytest
 from datasets import ClassLabel, Sequence
+from transformers.utils import logging
 
 from span_marker.schemes import (
     Kind,
@@ -61,6 +62,40 @@ def test_unknown_scheme_lists_the_choices(given):
 )
 def test_detect_scheme(labels, scheme):
     assert detect_scheme(labels) is scheme
+
+
+@pytest.mark.parametrize(
+    ("labels", "alike", "odd"),
+    [
+        (["O", "B-PER", "I-PER", "B-LOC", "LOC"], "B-PER, I-PER, B-LOC", "LOC"),
+        (["O", "b-per", "i-per"], "b-per, i-per", "b-per, i-per"),
+        (["O", "B_PER", "I_PER", "S_PER"], "B_PER, I_PER", "B_PER, I_PER, S_PER"),
+        (["O", "B-ORG", "I-ORG", "B-"], "B-ORG, I-ORG, B-", "B-"),
+        (["O", "B", "I"], "B, I", "B, I"),
+    ],
+)
+def test_regression_one_odd_tag_silently_meant_no_scheme(labels, alike, odd, caplog):
+    logging.warning_once.cache_clear()
+    for _ in range(2):
+        assert LabelScheme.from_labels(labels).scheme is Scheme.NONE
+    (record,) = caplog.records
+    assert f"The labels {alike} look like tags of a scheme, but {odd} fit none" in record.getMessage()
+    assert "'NONE' if these are whole type names" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["O", "PER", "LOC"], None),
+        (["O", "person", "e-mail", "S-Bahn", "T-cell", "Biology"], None),
+        (["O", "B-cell", "T-cell"], "none"),
+        (["O", "B", "I"], "IOB2"),
+        (TAGS, None),
+    ],
+)
+def test_types_and_given_schemes_are_not_warned_of(labels, scheme, caplog):
+    LabelScheme.from_labels(labels, scheme)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("labels", [["O", "E-mail"], ["O", "B-A", "E-A", "L-A"], ["O", "B-A", "S-A", "U-A"]])
