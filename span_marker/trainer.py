@@ -36,6 +36,8 @@ from span_marker.trainer_loop import EvaluatingTrainer, overridden
 from span_marker.types import Columns
 
 logger = logging.get_logger(__name__)
+training_logger = logging.get_logger("transformers")
+"""Tells of a training what transformers' Trainer tells of it, at the arguments' ``log_level``."""
 
 _MODEL_COLUMNS = ("input_ids", "num_spans", "start_position_ids", "end_position_ids", "labels")
 
@@ -267,7 +269,7 @@ class Trainer(EvaluatingTrainer):
         if not is_preprocessed(dataset):
             prepared = self._prepare(dataset, "training", self.label_normalizer, self.tokenizer)
             require_entities(prepared, "training")
-            logger.info("The training set:\n%s", prepared.summary)
+            training_logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary)
         card.set_hyperparameters(self.args)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
