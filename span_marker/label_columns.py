@@ -149,15 +149,19 @@ def _read(table: pa.Table, column: str, first_row: int) -> tuple[pa.Array, IntAr
     """Take the tags of a table's rows, all in one array, and the number of tags of each row."""
     tags = table[column].combine_chunks()
     if tags.null_count:
-        row = first_row + int(np.argmax(tags.is_null().to_numpy(zero_copy_only=False)))
+        row = first_row + _first_missing(tags)
         raise ValueError(f"Row {row} of the column {column!r} is None. Expected a list with one tag a token.")
     lengths: IntArray = pc.list_value_length(tags).to_numpy(zero_copy_only=False).astype(np.int64)
     flat = tags.flatten()
     if flat.null_count:
-        missing = int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(f"{_place(missing, lengths, first_row)}: the tag is None. Give each token a tag, 'O' if none.")
+        place = _place(_first_missing(flat), lengths, first_row)
+        raise ValueError(f"{place}: the tag is None. Give each token a tag, 'O' if none.")
     if TOKENS in table.column_names and _is_list(table[TOKENS].type):
-        counts = pc.list_value_length(table[TOKENS].combine_chunks()).fill_null(0).to_numpy(zero_copy_only=False)
+        tokens = table[TOKENS].combine_chunks()
+        if tokens.null_count:
+            row = first_row + _first_missing(tokens)
+            raise ValueError(f"Row {row} has no tokens. Use an empty list for a sentence without words.")
+        counts = pc.list_value_length(tokens).to_numpy(zero_copy_only=False)
         wrong = counts != lengths
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -215,6 +219,11 @@ def _convert(table: pa.Table, indices: list[int], names: list[str] | None, known
     ids = _ids(flat, lengths, indices[0], names, known)
     rows = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), pa.array(ids))
     return table.set_column(table.column_names.index(NER_TAGS), NER_TAGS, rows)
+
+
+def _first_missing(array: pa.Array) -> int:
+    """Return the index of the first null of an array that has one."""
+    return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
 
 
 def _place(word: int, lengths: IntArray, first_row: int) -> str:

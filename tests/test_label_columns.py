@@ -117,8 +117,13 @@ def test_tags_must_match_the_tokens(rows):
     dataset = Dataset.from_dict({"tokens": [["a"], ["b"]], "ner_tags": rows})
     with pytest.raises(ValueError, match="Row 1 has 1 tokens but 2 tags"):
         resolve_tags(dataset, labels=NAMES)
-    with pytest.raises(ValueError, match="Row 1 has 0 tokens but 2 tags"):
-        resolve_tags(Dataset.from_dict({"tokens": [["a"], None], "ner_tags": rows}), labels=NAMES)
+
+
+@pytest.mark.parametrize("rows", [[[0], []], [[0], [1]], [["O"], ["B-A"]]])
+def test_regression_missing_tokens_counted_as_none(rows):
+    dataset = Dataset.from_dict({"tokens": [["a"], None], "ner_tags": rows})
+    with pytest.raises(ValueError, match=r"Row 1 has no tokens\. Use an empty list"):
+        resolve_tags(dataset, labels=NAMES)
 
 
 def test_raw_text_has_no_tokens_to_match():
