@@ -80,6 +80,21 @@ def read_tags(tags: Iterable[str] | ClassLabel) -> list[str]:
     return list(tags)
 
 
+def prefix_of(tag: str) -> str:
+    """Return a tag's prefix as every scheme but none reads it.
+
+    Args:
+        tag: The tag.
+
+    Returns:
+        The letter before the hyphen, "O" for the outside, "" for a tag without a prefix.
+    """
+    match = _TAG.fullmatch(tag)
+    if match is None:
+        return OUTSIDE if tag == OUTSIDE else ""
+    return match[1]
+
+
 def detect_scheme(labels: Sequence[str]) -> Scheme:
     """Find the tagging scheme of a label set.
 

@@ -11,6 +11,7 @@ from span_marker.schemes import (
     begins_entity,
     detect_scheme,
     forbidden_transitions,
+    prefix_of,
     read_tags,
 )
 
@@ -102,6 +103,13 @@ def test_types_and_given_schemes_are_not_warned_of(labels, scheme, caplog):
 def test_ambiguous_prefixes_need_a_scheme(labels):
     with pytest.raises(ValueError, match=r"fit none of the schemes.*pass `scheme=`"):
         detect_scheme(labels)
+
+
+@pytest.mark.parametrize(
+    ("tag", "prefix"), [("O", "O"), ("B-A", "B"), ("U-b-c", "U"), ("A", ""), ("X-A", ""), ("B", ""), ("b-A", "")]
+)
+def test_prefixes(tag, prefix):
+    assert prefix_of(tag) == prefix
 
 
 def test_labels_are_reduced_to_types():
