@@ -23,15 +23,19 @@ _FILTER_RANGES = {
     "span_filter_positive_weight": (0, math.inf),
 }
 """Bounds of the span filter's settings, themselves out of range."""
-_IMPLEMENTATIONS = (
+LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
+"""What follows from the labels, and cannot be set without them."""
+IMPLEMENTATIONS = (
     "attn_implementation",
     "_attn_implementation",
     "experts_implementation",
     "_experts_implementation",
 )
 """Settings by which a file could make transformers fetch and run a kernel; the package sets what it needs itself."""
-_NOT_THE_ENCODERS = ("_name_or_path", "name_or_path", "dtype", "torch_dtype", *_IMPLEMENTATIONS)
+_NOT_THE_ENCODERS = ("_name_or_path", "name_or_path", "dtype", "torch_dtype", *IMPLEMENTATIONS)
 """Settings that are not followed: the weights in the folder count, and the type they are loaded in."""
+_NOT_ALONE = (*LABEL_SETTINGS, *IMPLEMENTATIONS, "encoder", "model_type")
+"""Attributes of configurations that are no settings to be changed one by one."""
 
 
 class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
@@ -97,7 +101,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.scheme: str | None = kwargs.pop("scheme", None)
         reduced = kwargs.pop("id2reduced_id", None)
         self.id2reduced_id = None if reduced is None else {int(key): int(value) for key, value in reduced.items()}
-        super().__init__(**{name: value for name, value in kwargs.items() if name not in _IMPLEMENTATIONS})
+        super().__init__(**{name: value for name, value in kwargs.items() if name not in IMPLEMENTATIONS})
         self._check()
 
     @property
@@ -190,11 +194,12 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         """
         unknown = {}
         for name, value in settings.items():
-            if name in self.encoder:
+            is_encoders = name in self.encoder and name not in _NOT_ALONE
+            if is_encoders:
                 self.encoder[name] = value
-            if hasattr(self, name):
+            if is_setting(self, name):
                 setattr(self, name, value)
-            elif name not in self.encoder:
+            elif not is_encoders:
                 unknown[name] = value
         self._check()
         return unknown
@@ -244,6 +249,22 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
                 raise ValueError(f"{name} must be a number between {low} and {high}, but it is {value!r}.")
+
+
+def is_setting(config: PreTrainedConfig, name: str) -> bool:
+    """Tell whether a configuration has a setting, rather than a method or what follows from other settings.
+
+    Args:
+        config: A configuration of any kind.
+        name: Name of the setting.
+
+    Returns:
+        Whether it can be changed.
+    """
+    if name in _NOT_ALONE:
+        return False
+    is_set = getattr(getattr(type(config), name, None), "fset", None) is not None
+    return is_set or name in vars(config) or name in config.attribute_map
 
 
 def _reduce(

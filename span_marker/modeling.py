@@ -15,7 +15,7 @@ from transformers.utils import can_return_tuple, logging
 
 from span_marker._version import __version__
 from span_marker.attention import POSITION_OFFSET, MarkerLayout, TextMemory
-from span_marker.configuration import SpanMarkerConfig
+from span_marker.configuration import IMPLEMENTATIONS, LABEL_SETTINGS, SpanMarkerConfig, is_setting
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
@@ -53,6 +53,10 @@ _HUB_SETTINGS = (
     "trust_remote_code",
 )
 _LOADER_SETTINGS = (*_HUB_SETTINGS, "dtype", "torch_dtype")
+_REFUSED = dict.fromkeys(LABEL_SETTINGS, "Pass the tags of the data set in the order of their ids as `labels=`.")
+_REFUSED |= dict.fromkeys(IMPLEMENTATIONS, "The attention that markers need is chosen for each encoder; leave it out.")
+_REFUSED |= {"output_loading_info": "The model alone is returned, and missing weights are an error; leave it out."}
+"""Arguments of transformers' models that have no meaning here, and what to do instead."""
 _POSITION_TABLES = ("position_embeddings", "wpe")
 _DEFAULT_LENGTH = 512
 
@@ -86,6 +90,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         model_card_data: What the model card says that the model cannot know.
 
     Raises:
+        TypeError: The configuration is that of another model.
         ValueError: The encoder cannot carry markers.
     """
 
@@ -101,7 +106,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         encoder: PreTrainedModel | None = None,
         model_card_data: SpanMarkerModelCardData | None = None,
     ) -> None:
-        super().__init__(config)
+        super().__init__(_require_config(config))
         self.encoder = encoder if encoder is not None else AutoModel.from_config(config.encoder_config)
         self._runner = choose_runner(self.encoder)
         self.dropout = nn.Dropout(config.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
@@ -267,9 +272,15 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         Raises:
             ValueError: Labels that do not fit the model or the scheme, a length out of range, an encoder that cannot
                 carry markers, one whose code the caller does not trust, or a file that says nonsense.
-            TypeError: Labels that are no list, or a keyword argument that nothing knows.
+            TypeError: Labels that are no list, a configuration of another model, or a keyword argument that nothing
+                knows or that cannot be followed here.
             OSError: A file is missing or damaged.
         """
+        for name in _REFUSED:
+            if kwargs.get(name) not in (None, False):
+                raise TypeError(f"SpanMarkerModel.from_pretrained does not take {name!r}. {_REFUSED[name]}")
+        if config is not None:
+            _require_config(config)
         path = os.fspath(pretrained_model_name_or_path)
         # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
         kwargs["trust_remote_code"] = bool(kwargs.get("trust_remote_code"))
@@ -305,7 +316,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
     ) -> Self:
         """Start a new model from an encoder."""
         settings = {name: kwargs.pop(name) for name in _SPAN_SETTINGS if name in kwargs}
-        for name in [name for name in kwargs if name not in _LOADER_SETTINGS and hasattr(encoder_config, name)]:
+        for name in [name for name in kwargs if name not in _LOADER_SETTINGS and is_setting(encoder_config, name)]:
             setattr(encoder_config, name, kwargs.pop(name))
         with naming("weights", path):
             encoder = AutoModel.from_pretrained(path, *model_args, config=encoder_config, **kwargs)
@@ -506,6 +517,16 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
                 "give it one: model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config))."
             )
         return self.tokenizer
+
+
+def _require_config(config: Any) -> SpanMarkerConfig:
+    """Refuse the configuration of another model."""
+    if not isinstance(config, SpanMarkerConfig):
+        raise TypeError(
+            f"The configuration is of type {type(config).__name__}. Expected a SpanMarkerConfig, which holds the "
+            "encoder's: SpanMarkerConfig(encoder_config)."
+        )
+    return config
 
 
 def _layout(attention_mask: Tensor, starts: Tensor, ends: Tensor, num_spans: Tensor) -> MarkerLayout:

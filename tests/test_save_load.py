@@ -8,7 +8,7 @@ import torch
 from datasets import ClassLabel
 from safetensors.torch import load_file, save_file
 from tiny_models import SENTENCES, TEXTS, collate, give_opinions
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig
 
 from span_marker import SpanMarkerConfig, SpanMarkerModel, SpanMarkerTokenizer, __version__
 
@@ -219,6 +219,48 @@ def test_a_configuration_can_be_given_on_loading(saved, original):
 def test_the_encoders_settings_can_be_changed_on_loading(saved):
     model = SpanMarkerModel.from_pretrained(saved, hidden_dropout_prob=0.3)
     assert model.dropout.p == model.encoder.config.hidden_dropout_prob == 0.3
+
+
+@pytest.fixture(params=["encoder", "model"])
+def path(request, tiny_encoder, saved):
+    """An encoder to start a model from, and a saved model."""
+    return tiny_encoder if request.param == "encoder" else saved
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [
+        ({"id2label": dict(enumerate(TAGS))}, "`labels=`"),
+        ({"label2id": {"O": 0, "X": 1}}, "`labels=`"),
+        ({"num_labels": 7}, "`labels=`"),
+        ({"tags": TAGS}, "`labels=`"),
+        ({"id2reduced_id": {0: 1}}, "`labels=`"),
+        ({"attn_implementation": "sdpa"}, "leave it out"),
+        ({"experts_implementation": "eager"}, "leave it out"),
+        ({"output_loading_info": True}, "The model alone is returned"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_regression_settings_were_followed_by_half(path, setting, remedy):
+    with pytest.raises(TypeError, match=f"from_pretrained does not take '{next(iter(setting))}'.*{remedy}"):
+        SpanMarkerModel.from_pretrained(path, **setting)
+
+
+@pytest.mark.parametrize("name", ["to_dict", "get", "has_labels", "use_return_dict", "model_type", "nonsense"])
+def test_regression_what_is_no_setting_was_overwritten(path, name):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        SpanMarkerModel.from_pretrained(path, **{name: 3})
+
+
+def test_arguments_that_ask_for_nothing_are_ignored(path):
+    model = SpanMarkerModel.from_pretrained(path, labels=TAGS, attn_implementation=None, output_loading_info=False)
+    assert isinstance(model, SpanMarkerModel)
+
+
+def test_regression_the_configuration_of_another_model(path):
+    for make in (SpanMarkerModel, lambda config: SpanMarkerModel.from_pretrained(path, config=config)):
+        with pytest.raises(TypeError, match="of type BertConfig"):
+            make(BertConfig())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, "bfloat16"])
