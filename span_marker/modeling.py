@@ -21,7 +21,7 @@ from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
 from span_marker.filter_fitting import FilterReport, fit_span_filter
 from span_marker.inference import Predictions, predict
-from span_marker.loading import naming
+from span_marker.loading import name_settings, naming
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
 from span_marker.output import SpanMarkerOutput
 from span_marker.schemes import LabelScheme, Scheme, read_tags
@@ -316,9 +316,11 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
     ) -> Self:
         """Start a new model from an encoder."""
         settings = {name: kwargs.pop(name) for name in _SPAN_SETTINGS if name in kwargs}
-        for name in [name for name in kwargs if name not in _LOADER_SETTINGS and is_setting(encoder_config, name)]:
+        names = [name for name in kwargs if name not in _LOADER_SETTINGS and is_setting(encoder_config, name)]
+        given = {name: kwargs[name] for name in names if kwargs[name] != getattr(encoder_config, name)}
+        for name in names:
             setattr(encoder_config, name, kwargs.pop(name))
-        with naming("weights", path):
+        with naming("weights", path, given):
             encoder = AutoModel.from_pretrained(path, *model_args, config=encoder_config, **kwargs)
         config = deepcopy(config) or SpanMarkerConfig(encoder.config)
         config.override(settings)
@@ -334,14 +336,16 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         loader = {name: kwargs.pop(name) for name in _LOADER_SETTINGS if name in kwargs}
         # A pooler is not used. A filter that the caller asks for, on top of what was saved, begins untrained.
         may_lack = (".pooler.",) if config.span_filter else (".pooler.", "span_filter.")
+        given = {name: value for name, value in kwargs.items() if value != config.encoder.get(name, value)}
         kwargs = config.override(kwargs) | loader | {"output_loading_info": True}
-        with naming("weights", path):
+        with naming("weights", path, given):
             model, info = super().from_pretrained(path, *model_args, config=config, **kwargs)
         missing = sorted(name for name in info["missing_keys"] if not any(part in name for part in may_lack))
         if missing:
             raise OSError(
                 f"The weights in {path!r} lack {len(missing)} of the model's tensors: {', '.join(missing[:5])}. The "
-                "file does not belong to this configuration, or was not written to its end; save or download it anew."
+                f"file does not belong to {name_settings(given)}, or was not written to its end; save or download it "
+                "anew."
             )
         return cast(Self, model)
 

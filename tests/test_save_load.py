@@ -454,14 +454,28 @@ def test_missing_tensors_are_an_error_that_names_them(folder, name):
 
 def test_weights_of_another_model_are_an_error(folder):
     save_file({"something.else": torch.zeros(3)}, folder / "model.safetensors")
-    with pytest.raises(OSError, match="The file does not belong to this configuration"):
+    with pytest.raises(OSError, match="The file does not belong to the model's configuration"):
         SpanMarkerModel.from_pretrained(folder)
 
 
 def test_weights_of_another_size_are_an_error_that_names_the_folder(folder):
     edit_encoder(folder, intermediate_size=50)
-    with pytest.raises((OSError, ValueError), match=str(folder)):
+    with pytest.raises(ValueError, match=f"{folder}' have other sizes than the model's configuration"):
         SpanMarkerModel.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("setting", [{"hidden_size": 16}, {"vocab_size": 3}, {"max_position_embeddings": 30}])
+def test_regression_a_wrong_setting_was_blamed_on_the_file(path, setting):
+    given = ", ".join(f"{name}={value}" for name, value in setting.items())
+    with pytest.raises(ValueError, match=f"{path}' have other sizes than the given {given}. Load them") as error:
+        SpanMarkerModel.from_pretrained(path, labels=TAGS, hidden_act="gelu", num_attention_heads=4, **setting)
+    assert "damaged" not in str(error.value)
+    assert "ignore_mismatched_sizes" not in str(error.value)
+
+
+def test_regression_layers_that_were_not_saved_were_blamed_on_the_file(saved):
+    with pytest.raises(OSError, match="does not belong to the given num_hidden_layers=3, or"):
+        SpanMarkerModel.from_pretrained(saved, num_hidden_layers=3)
 
 
 def test_a_file_that_claims_to_be_huge_is_an_error(folder):
