@@ -73,8 +73,9 @@ def resolve_tags(
     if names is not None and known is not None and _renames(names, known):
         pairs = [f"{name!r} as {label!r}" for name, label in zip(names, known, strict=True) if name != OUTSIDE]
         logger.warning_once(
-            f"The names of the data set's tags are none of the labels', so that their ids are read as the labels': "
-            f"{', '.join(pairs[:20])}. If these are not the same, give the model the data set's own names as `labels=`."
+            "The data set has other names for its tags than the model, but the same prefixes, so that its ids are read "
+            f"as the model's: {', '.join(pairs[:20])}. If these differ in meaning, give the model the data set's names "
+            "as `labels=`."
         )
         names = None
     names = known if names is None else names

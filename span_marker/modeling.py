@@ -54,7 +54,7 @@ _HUB_SETTINGS = (
 )
 _LOADER_SETTINGS = (*_HUB_SETTINGS, "dtype", "torch_dtype")
 _REFUSED = dict.fromkeys(LABEL_SETTINGS, "Pass the tags of the data set in the order of their ids as `labels=`.")
-_REFUSED |= dict.fromkeys(IMPLEMENTATIONS, "The attention that markers need is chosen for each encoder; leave it out.")
+_REFUSED |= dict.fromkeys(IMPLEMENTATIONS, "What markers need is chosen for each encoder; leave it out.")
 _REFUSED |= {"output_loading_info": "The model alone is returned, and missing weights are an error; leave it out."}
 """Arguments of transformers' models that have no meaning here, and what to do instead."""
 _POSITION_TABLES = ("position_embeddings", "wpe")
