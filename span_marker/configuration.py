@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from datasets import ClassLabel
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from span_marker.schemes import OUTSIDE, LabelScheme, Scheme
@@ -22,15 +23,19 @@ _FILTER_RANGES = {
     "span_filter_positive_weight": (0, math.inf),
 }
 """Bounds of the span filter's settings, themselves out of range."""
-_IMPLEMENTATIONS = (
+LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
+"""What follows from the labels, and cannot be set without them."""
+IMPLEMENTATIONS = (
     "attn_implementation",
     "_attn_implementation",
     "experts_implementation",
     "_experts_implementation",
 )
 """Settings by which a file could make transformers fetch and run a kernel; the package sets what it needs itself."""
-_NOT_THE_ENCODERS = ("_name_or_path", "name_or_path", "dtype", "torch_dtype", *_IMPLEMENTATIONS)
+_NOT_THE_ENCODERS = ("_name_or_path", "name_or_path", "dtype", "torch_dtype", *IMPLEMENTATIONS)
 """Settings that are not followed: the weights in the folder count, and the type they are loaded in."""
+_NOT_ALONE = (*LABEL_SETTINGS, *IMPLEMENTATIONS, "encoder", "model_type")
+"""Attributes of configurations that are no settings to be changed one by one."""
 
 
 class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
@@ -96,7 +101,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.scheme: str | None = kwargs.pop("scheme", None)
         reduced = kwargs.pop("id2reduced_id", None)
         self.id2reduced_id = None if reduced is None else {int(key): int(value) for key, value in reduced.items()}
-        super().__init__(**{name: value for name, value in kwargs.items() if name not in _IMPLEMENTATIONS})
+        super().__init__(**{name: value for name, value in kwargs.items() if name not in IMPLEMENTATIONS})
         self._check()
 
     @property
@@ -155,15 +160,16 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             {name: value for name, value in settings.items() if name not in _NOT_THE_ENCODERS}
         )
 
-    def set_labels(self, tags: Sequence[str] | None, scheme: Scheme | str | None = None) -> None:
+    def set_labels(self, tags: Iterable[str] | ClassLabel | None, scheme: Scheme | str | None = None) -> None:
         """Set the data set's tags, and from them the labels that a span can get.
 
         Args:
-            tags: The tags in the order of their ids, such as ``["O", "B-LOC", "I-LOC"]``, or plain entity types.
-                ``None``: not known yet.
+            tags: The tags in the order of their ids, such as ``["O", "B-LOC", "I-LOC"]``, or plain entity types; or
+                the ``ClassLabel`` feature that names them. ``None``: not known yet.
             scheme: The tagging scheme. ``None``: detected from the tags.
 
         Raises:
+            TypeError: The tags are no list.
             ValueError: The tags hold no "O", repeat themselves or do not fit the scheme.
         """
         tags, labels, reduced = ((OUTSIDE,), (OUTSIDE,), None) if tags is None else _reduce(tags, scheme)
@@ -188,11 +194,12 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         """
         unknown = {}
         for name, value in settings.items():
-            if name in self.encoder:
+            is_encoders = name in self.encoder and name not in _NOT_ALONE
+            if is_encoders:
                 self.encoder[name] = value
-            if hasattr(self, name):
+            if is_setting(self, name):
                 setattr(self, name, value)
-            elif name not in self.encoder:
+            elif not is_encoders:
                 unknown[name] = value
         self._check()
         return unknown
@@ -244,9 +251,25 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
                 raise ValueError(f"{name} must be a number between {low} and {high}, but it is {value!r}.")
 
 
+def is_setting(config: PreTrainedConfig, name: str) -> bool:
+    """Tell whether a configuration has a setting, rather than a method or what follows from other settings.
+
+    Args:
+        config: A configuration of any kind.
+        name: Name of the setting.
+
+    Returns:
+        Whether it can be changed.
+    """
+    if name in _NOT_ALONE:
+        return False
+    is_set = getattr(getattr(type(config), name, None), "fset", None) is not None
+    return is_set or name in vars(config) or name in config.attribute_map
+
+
 def _reduce(
-    tags: Sequence[str], scheme: Scheme | str | None
+    tags: Iterable[str] | ClassLabel, scheme: Scheme | str | None
 ) -> tuple[Sequence[str], Sequence[str], dict[int, int] | None]:
     """Find the labels of spans, and for schemed tags the label id of each tag."""
     found = LabelScheme.from_labels(tags, scheme)
-    return tags, found.labels, None if found.scheme is Scheme.NONE else dict(enumerate(found.reduced_ids))
+    return found.tags, found.labels, None if found.scheme is Scheme.NONE else dict(enumerate(found.reduced_ids))

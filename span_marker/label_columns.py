@@ -8,10 +8,13 @@ import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from transformers.utils import logging
 
 from span_marker.ragged import locate, offsets_of
-from span_marker.schemes import OUTSIDE
+from span_marker.schemes import OUTSIDE, prefix_of
 from span_marker.types import IntArray
+
+logger = logging.get_logger(__name__)
 
 TOKENS = "tokens"
 NER_TAGS = "ner_tags"
@@ -28,7 +31,7 @@ def labels_from_dataset(dataset: datasets.Dataset, column: str = NER_TAGS) -> li
 
     Returns:
         The names of a ``ClassLabel`` feature, in the order of their ids; of string tags all that occur, "O" first, then
-        by type; ``None`` for plain integers.
+        by type; ``None`` for plain integers, and where the names are only the ids ("0", "1", ...).
 
     Raises:
         ValueError: There is no such column, it holds no lists of integers or strings, or a row or a tag is missing.
@@ -47,8 +50,9 @@ def resolve_tags(
 ) -> datasets.Dataset:
     """Check a data set's tags, and give it the column "ner_tags" of tag ids.
 
-    The names of a ``ClassLabel`` feature are matched with the labels by name. Where they share none but "O", which must
-    then have the same id in both, the labels are taken as new names for the same ids.
+    The names of a ``ClassLabel`` feature are matched with the labels by name. Where they share none but "O", and there
+    are as many of them with the same prefix at each id, the labels are taken as new names for the same ids, which is
+    warned of.
 
     Args:
         dataset: A data set with one list of tags a row: names, or ids of labels.
@@ -66,8 +70,15 @@ def resolve_tags(
     names = _class_names(dataset, column)
     strings = _holds_strings(dataset, column)
     known = labels_from_dataset(dataset, column) if labels is None else list(labels)
-    if names is None or (known is not None and _renames(names, known)):
-        names = known
+    if names is not None and known is not None and _renames(names, known):
+        pairs = [f"{name!r} as {label!r}" for name, label in zip(names, known, strict=True) if name != OUTSIDE]
+        logger.warning_once(
+            "The data set has other names for its tags than the model, but the same prefixes, so that its ids are read "
+            f"as the model's: {', '.join(pairs[:20])}. If these differ in meaning, give the model the data set's names "
+            "as `labels=`."
+        )
+        names = None
+    names = known if names is None else names
     dataset = _plain(dataset)
     if not strings and names == known:
         for first_row, table in _batches(dataset, column):
@@ -98,7 +109,7 @@ def _as_ner_tags(dataset: datasets.Dataset, column: str) -> datasets.Dataset:
 
 
 def _class_names(dataset: datasets.Dataset, column: str) -> list[str] | None:
-    """Return the names of a column of ``ClassLabel`` lists."""
+    """Return the names of a column of ``ClassLabel`` lists, ``None`` where they are only the ids."""
     if column not in dataset.column_names:
         raise ValueError(
             f"The data set has no column {column!r} with the tags, but {', '.join(dataset.column_names) or 'none'}. "
@@ -106,7 +117,9 @@ def _class_names(dataset: datasets.Dataset, column: str) -> list[str] | None:
         )
     feature = dataset.features[column]
     inner = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
-    return list(inner.names) if isinstance(inner, datasets.ClassLabel) else None
+    if not isinstance(inner, datasets.ClassLabel) or inner.names == [str(index) for index in range(len(inner.names))]:
+        return None
+    return list(inner.names)
 
 
 def _holds_strings(dataset: datasets.Dataset, column: str) -> bool:
@@ -131,10 +144,10 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _renames(names: list[str], labels: list[str]) -> bool:
-    """Tell whether labels are new names for the same ids: none but "O" shared, and that one in the same place."""
+    """Tell whether labels are new names for the same ids: none but "O" shared, and the same prefix at each id."""
     if set(names) & set(labels) - {OUTSIDE}:
         return False
-    return OUTSIDE not in names or names.index(OUTSIDE) == (labels.index(OUTSIDE) if OUTSIDE in labels else -1)
+    return [prefix_of(name) for name in names] == [prefix_of(label) for label in labels]
 
 
 def _batches(dataset: datasets.Dataset, column: str) -> Iterator[tuple[int, pa.Table]]:
@@ -149,15 +162,19 @@ def _read(table: pa.Table, column: str, first_row: int) -> tuple[pa.Array, IntAr
     """Take the tags of a table's rows, all in one array, and the number of tags of each row."""
     tags = table[column].combine_chunks()
     if tags.null_count:
-        row = first_row + int(np.argmax(tags.is_null().to_numpy(zero_copy_only=False)))
+        row = first_row + _first_missing(tags)
         raise ValueError(f"Row {row} of the column {column!r} is None. Expected a list with one tag a token.")
     lengths: IntArray = pc.list_value_length(tags).to_numpy(zero_copy_only=False).astype(np.int64)
     flat = tags.flatten()
     if flat.null_count:
-        missing = int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(f"{_place(missing, lengths, first_row)}: the tag is None. Give each token a tag, 'O' if none.")
+        place = _place(_first_missing(flat), lengths, first_row)
+        raise ValueError(f"{place}: the tag is None. Give each token a tag, 'O' if none.")
     if TOKENS in table.column_names and _is_list(table[TOKENS].type):
-        counts = pc.list_value_length(table[TOKENS].combine_chunks()).fill_null(0).to_numpy(zero_copy_only=False)
+        tokens = table[TOKENS].combine_chunks()
+        if tokens.null_count:
+            row = first_row + _first_missing(tokens)
+            raise ValueError(f"Row {row} has no tokens. Use an empty list for a sentence without words.")
+        counts = pc.list_value_length(tokens).to_numpy(zero_copy_only=False)
         wrong = counts != lengths
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -204,7 +221,9 @@ def _ids(
         nearest = get_close_matches(tag, known, n=3, cutoff=0.5) or known[:10]
         raise ValueError(
             f"{_place(word, lengths, first_row)}: the tag {tag!r} is none of the {len(known)} labels (nearest: "
-            f"{', '.join(nearest)}). Add it to `labels`, or correct the tag."
+            f"{', '.join(nearest)}). The data set's tags are {', '.join(names[:10])}; the labels are "
+            f"{', '.join(known[:10])}. Correct the tag, or give SpanMarkerModel.from_pretrained `labels=` with it; a "
+            "trained model also needs ignore_mismatched_sizes=True, which starts a new classifier."
         )
     return targets
 
@@ -215,6 +234,11 @@ def _convert(table: pa.Table, indices: list[int], names: list[str] | None, known
     ids = _ids(flat, lengths, indices[0], names, known)
     rows = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), pa.array(ids))
     return table.set_column(table.column_names.index(NER_TAGS), NER_TAGS, rows)
+
+
+def _first_missing(array: pa.Array) -> int:
+    """Return the index of the first null of an array that has one."""
+    return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
 
 
 def _place(word: int, lengths: IntArray, first_row: int) -> str:

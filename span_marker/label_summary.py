@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from span_marker.schemes import LabelScheme, Scheme
+from span_marker.schemes import LabelScheme
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,6 @@ class LabelSummary:
         ]
         if self.malformed.count:
             lines.append(f"Transitions that break the scheme: {self.malformed.count:,}")
-        if self.scheme.scheme is Scheme.NONE and {"B", "I"} & set(self.scheme.tags):
-            lines.append("'B' and 'I' are read as entity types. If they are prefixes, pass `scheme='IOB2'`.")
         return "\n".join(lines)
 
     def raise_if_empty(self, dataset_name: str = "training") -> None:

@@ -1,30 +1,30 @@
 """The span marker model: an encoder over text and levitated markers, and a classifier over marker pairs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
-from datasets import Dataset
+from datasets import ClassLabel, Dataset
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import can_return_tuple, logging
 
 from span_marker._version import __version__
 from span_marker.attention import POSITION_OFFSET, MarkerLayout, TextMemory
-from span_marker.configuration import SpanMarkerConfig
+from span_marker.configuration import IMPLEMENTATIONS, LABEL_SETTINGS, SpanMarkerConfig, is_setting
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
 from span_marker.filter_fitting import FilterReport, fit_span_filter
 from span_marker.inference import Predictions, predict
-from span_marker.loading import naming
+from span_marker.loading import name_settings, naming
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
 from span_marker.output import SpanMarkerOutput
-from span_marker.schemes import LabelScheme, Scheme
+from span_marker.schemes import LabelScheme, Scheme, read_tags
 from span_marker.span_filter import SpanFilter, filter_loss
 from span_marker.tokenizer import SpanMarkerTokenizer
 
@@ -53,6 +53,10 @@ _HUB_SETTINGS = (
     "trust_remote_code",
 )
 _LOADER_SETTINGS = (*_HUB_SETTINGS, "dtype", "torch_dtype")
+_REFUSED = dict.fromkeys(LABEL_SETTINGS, "Pass the tags of the data set in the order of their ids as `labels=`.")
+_REFUSED |= dict.fromkeys(IMPLEMENTATIONS, "What markers need is chosen for each encoder; leave it out.")
+_REFUSED |= {"output_loading_info": "The model alone is returned, and missing weights are an error; leave it out."}
+"""Arguments of transformers' models that have no meaning here, and what to do instead."""
 _POSITION_TABLES = ("position_embeddings", "wpe")
 _DEFAULT_LENGTH = 512
 
@@ -86,6 +90,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         model_card_data: What the model card says that the model cannot know.
 
     Raises:
+        TypeError: The configuration is that of another model.
         ValueError: The encoder cannot carry markers.
     """
 
@@ -101,7 +106,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         encoder: PreTrainedModel | None = None,
         model_card_data: SpanMarkerModelCardData | None = None,
     ) -> None:
-        super().__init__(config)
+        super().__init__(_require_config(config))
         self.encoder = encoder if encoder is not None else AutoModel.from_config(config.encoder_config)
         self._runner = choose_runner(self.encoder)
         self.dropout = nn.Dropout(config.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
@@ -237,7 +242,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         cls: type[Self],
         pretrained_model_name_or_path: str | os.PathLike[str],
         *model_args: Any,
-        labels: Sequence[str] | None = None,
+        labels: Iterable[str] | ClassLabel | None = None,
         config: SpanMarkerConfig | None = None,
         model_card_data: SpanMarkerModelCardData | None = None,
         scheme: Scheme | str | None = None,
@@ -249,8 +254,9 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
             pretrained_model_name_or_path: A folder or a repository on the Hub that holds a span marker model (saved
                 by this package or by span-marker 1.x), or any encoder.
             *model_args: Handed on to transformers.
-            labels: The tags of the data set ("O", "B-LOC", "I-LOC", ...). A new model without them takes those of the
-                Trainer's data set. For a span marker model, tags of other entity types than its own need
+            labels: The tags of the data set in the order of their ids ("O", "B-LOC", "I-LOC", ...), or the
+                ``ClassLabel`` feature that names them. A new model without them takes those of the Trainer's data set.
+                For a span marker model, tags of other entity types than its own need
                 ``ignore_mismatched_sizes=True`` and start a new classifier.
             config: Configuration to use instead of the saved one; it is copied. For a new model its lengths and labels
                 are used, and the encoder's own settings.
@@ -266,9 +272,15 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         Raises:
             ValueError: Labels that do not fit the model or the scheme, a length out of range, an encoder that cannot
                 carry markers, one whose code the caller does not trust, or a file that says nonsense.
-            TypeError: A keyword argument that nothing knows.
+            TypeError: Labels that are no list, a configuration of another model, or a keyword argument that nothing
+                knows or that cannot be followed here.
             OSError: A file is missing or damaged.
         """
+        for name in _REFUSED:
+            if kwargs.get(name) not in (None, False):
+                raise TypeError(f"SpanMarkerModel.from_pretrained does not take {name!r}. {_REFUSED[name]}")
+        if config is not None:
+            _require_config(config)
         path = os.fspath(pretrained_model_name_or_path)
         # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
         kwargs["trust_remote_code"] = bool(kwargs.get("trust_remote_code"))
@@ -297,16 +309,18 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         path: str,
         encoder_config: PreTrainedConfig,
         config: SpanMarkerConfig | None,
-        labels: Sequence[str] | None,
+        labels: Iterable[str] | ClassLabel | None,
         scheme: Scheme | str | None,
         *model_args: Any,
         **kwargs: Any,
     ) -> Self:
         """Start a new model from an encoder."""
         settings = {name: kwargs.pop(name) for name in _SPAN_SETTINGS if name in kwargs}
-        for name in [name for name in kwargs if name not in _LOADER_SETTINGS and hasattr(encoder_config, name)]:
+        names = [name for name in kwargs if name not in _LOADER_SETTINGS and is_setting(encoder_config, name)]
+        given = {name: kwargs[name] for name in names if kwargs[name] != getattr(encoder_config, name)}
+        for name in names:
             setattr(encoder_config, name, kwargs.pop(name))
-        with naming("weights", path):
+        with naming("weights", path, given):
             encoder = AutoModel.from_pretrained(path, *model_args, config=encoder_config, **kwargs)
         config = deepcopy(config) or SpanMarkerConfig(encoder.config)
         config.override(settings)
@@ -322,21 +336,26 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         loader = {name: kwargs.pop(name) for name in _LOADER_SETTINGS if name in kwargs}
         # A pooler is not used. A filter that the caller asks for, on top of what was saved, begins untrained.
         may_lack = (".pooler.",) if config.span_filter else (".pooler.", "span_filter.")
+        given = {name: value for name, value in kwargs.items() if value != config.encoder.get(name, value)}
         kwargs = config.override(kwargs) | loader | {"output_loading_info": True}
-        with naming("weights", path):
+        with naming("weights", path, given):
             model, info = super().from_pretrained(path, *model_args, config=config, **kwargs)
         missing = sorted(name for name in info["missing_keys"] if not any(part in name for part in may_lack))
         if missing:
             raise OSError(
                 f"The weights in {path!r} lack {len(missing)} of the model's tensors: {', '.join(missing[:5])}. The "
-                "file does not belong to this configuration, or was not written to its end; save or download it anew."
+                f"file does not belong to {name_settings(given)}, or was not written to its end; save or download it "
+                "anew."
             )
         return cast(Self, model)
 
-    def _change_labels(self, labels: Sequence[str] | None, scheme: Scheme | str | None, may_forget: bool) -> None:
+    def _change_labels(
+        self, labels: Iterable[str] | ClassLabel | None, scheme: Scheme | str | None, may_forget: bool
+    ) -> None:
         """Take other tags. The classifier stays if they name the same entity types."""
         config = self.config
-        if scheme is None and (labels is None or list(labels) == config.tags):
+        labels = None if labels is None else read_tags(labels)
+        if scheme is None and (labels is None or labels == config.tags):
             return
         if labels is None and not self.has_labels:
             config.set_labels(None, scheme)
@@ -348,7 +367,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
             self.set_labels(tags, scheme)
         else:
             raise ValueError(
-                f"The model was trained with the tags {config.tags}, but labels={list(tags)} were given. Leave labels "
+                f"The model was trained with the tags {config.tags}, but labels={tags} were given. Leave labels "
                 "out to use it as it is, or pass ignore_mismatched_sizes=True to start a new classifier for them."
             )
 
@@ -387,14 +406,15 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
             table.weight[list(tokenizer.marker_ids)] = start
         self.config.vocab_size = self.config.encoder["vocab_size"] = table.num_embeddings
 
-    def set_labels(self, labels: Sequence[str], scheme: Scheme | str | None = None) -> None:
+    def set_labels(self, labels: Iterable[str] | ClassLabel, scheme: Scheme | str | None = None) -> None:
         """Give the model the tags of a data set, and with them a new, untrained classifier.
 
         Args:
-            labels: The tags in the order of their ids ("O", "B-LOC", "I-LOC", ...).
+            labels: The tags in the order of their ids ("O", "B-LOC", "I-LOC", ...), or a ``ClassLabel`` feature.
             scheme: The tagging scheme. ``None``: detected.
 
         Raises:
+            TypeError: The tags are no list.
             ValueError: The tags hold no "O", repeat themselves or do not fit the scheme.
         """
         self.config.set_labels(labels, scheme)
@@ -501,6 +521,16 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
                 "give it one: model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config))."
             )
         return self.tokenizer
+
+
+def _require_config(config: Any) -> SpanMarkerConfig:
+    """Refuse the configuration of another model."""
+    if not isinstance(config, SpanMarkerConfig):
+        raise TypeError(
+            f"The configuration is of type {type(config).__name__}. Expected a SpanMarkerConfig, which holds the "
+            "encoder's: SpanMarkerConfig(encoder_config)."
+        )
+    return config
 
 
 def _layout(attention_mask: Tensor, starts: Tensor, ends: Tensor, num_spans: Tensor) -> MarkerLayout:

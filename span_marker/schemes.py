@@ -2,12 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 import numpy as np
 import numpy.typing as npt
+from datasets import ClassLabel
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 OUTSIDE = "O"
 """The tag of words in no entity."""
@@ -50,13 +54,52 @@ class Scheme(str, Enum):
 _LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU", "BILO": "BIL", "NONE": ""}
 _OTHER_NAMES = {"BIO": "IOB2", "IOBES": "BIOES", "BILUO": "BILOU"}
 _TAG = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
+_LIKE_A_TAG = re.compile(r"[BIbi][-_].*|[BI]", re.DOTALL)
+"""What B and I tags are mistyped as, too."""
+
+
+def read_tags(tags: Iterable[str] | ClassLabel) -> list[str]:
+    """List the tags of a data set.
+
+    Args:
+        tags: The tags in the order of their ids, or a ``ClassLabel`` feature that names them.
+
+    Returns:
+        The tags in the order of their ids.
+
+    Raises:
+        TypeError: They have no order of their own, or are no tags at all.
+    """
+    if isinstance(tags, ClassLabel):
+        return list(tags.names)
+    if isinstance(tags, str | bytes | Mapping | set | frozenset) or not isinstance(tags, Iterable):
+        raise TypeError(
+            f"`labels` is of type {type(tags).__name__}. Expected a list of the tags in the order of their ids, "
+            "such as ['O', 'B-PER', 'I-PER'], or a ClassLabel such as dataset.features['ner_tags'].feature."
+        )
+    return list(tags)
+
+
+def prefix_of(tag: str) -> str:
+    """Return a tag's prefix as every scheme but none reads it.
+
+    Args:
+        tag: The tag.
+
+    Returns:
+        The letter before the hyphen, "O" for the outside, "" for a tag without a prefix.
+    """
+    match = _TAG.fullmatch(tag)
+    if match is None:
+        return OUTSIDE if tag == OUTSIDE else ""
+    return match[1]
 
 
 def detect_scheme(labels: Sequence[str]) -> Scheme:
     """Find the tagging scheme of a label set.
 
-    A set in which any label but "O" has no prefix follows no scheme. B and I alone are read as IOB2: IOB1 has the same
-    tags and decodes the same.
+    A set in which any label but "O" has no prefix follows no scheme; if other labels look as if they had one, that is
+    warned of. B and I alone are read as IOB2: IOB1 has the same tags and decodes the same.
 
     Args:
         labels: All tags of a data set.
@@ -70,6 +113,7 @@ def detect_scheme(labels: Sequence[str]) -> Scheme:
     matches = [_TAG.fullmatch(label) for label in labels if label != OUTSIDE]
     used = {match[1] for match in matches if match}
     if not used or None in matches:
+        _warn_of_mistyped(labels)
         return Scheme.NONE
     if used & set("BI"):
         for scheme in (Scheme.IOB2, Scheme.BIOES, Scheme.BILO, Scheme.BILOU):
@@ -79,6 +123,18 @@ def detect_scheme(labels: Sequence[str]) -> Scheme:
         f"The labels' prefixes {', '.join(sorted(used))} fit none of the schemes IOB1, IOB2, BIOES, BILOU and BILO "
         f"({', '.join(labels[:10])}). Correct the labels, or pass `scheme=`: 'NONE' if these are whole type names."
     )
+
+
+def _warn_of_mistyped(labels: Sequence[str]) -> None:
+    """Warn of labels that follow no scheme, though some look like the tags of one."""
+    alike = [label for label in labels if _LIKE_A_TAG.fullmatch(label)]
+    odd = [label for label in labels if label != OUTSIDE and not _TAG.fullmatch(label)]
+    if alike:
+        logger.warning_once(
+            f"The labels {', '.join(alike[:5])} look like tags of a scheme, but {', '.join(odd[:5])} fit none, so that "
+            "each label is read as an entity type of its own. Write all tags like 'B-PER', or pass `scheme=`: 'NONE' "
+            "if these are whole type names, 'IOB2' if 'B' and 'I' stand alone."
+        )
 
 
 class Kind(IntEnum):
@@ -125,7 +181,7 @@ class LabelScheme:
         return tuple(_KINDS[prefix] for prefix in self.prefixes)
 
     @classmethod
-    def from_labels(cls, labels: Sequence[str], scheme: Scheme | str | None = None) -> "LabelScheme":
+    def from_labels(cls, labels: Iterable[str] | ClassLabel, scheme: Scheme | str | None = None) -> "LabelScheme":
         """Take the tags of a data set apart.
 
         Types are split off at the first "-". A bare "B" or "I" is accepted where a scheme is given, as a tag of the
@@ -139,10 +195,11 @@ class LabelScheme:
             The tags' scheme, types and reduced ids.
 
         Raises:
+            TypeError: The labels are no list.
             ValueError: There is no label, no "O", nothing but "O", a duplicate, a label that does not fit the scheme,
                 an entity type "O", or an unknown scheme.
         """
-        tags = tuple(labels)
+        tags = tuple(read_tags(labels))
         _check_labels(tags)
         name = detect_scheme(tags) if scheme is None else Scheme(scheme)
         if name is Scheme.NONE:

@@ -1,5 +1,6 @@
 """The Trainer: transformers' own, with the data, the evaluation and the model card of span markers."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -7,15 +8,17 @@ from weakref import WeakKeyDictionary
 
 import torch
 from datasets import Dataset
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainingArguments
-from transformers.utils import logging
+from transformers.utils import CONFIG_NAME, logging
 
+from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import SpanMarkerDataCollator
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
+from span_marker.loading import naming
 from span_marker.modeling import SpanMarkerModel
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
 from span_marker.span_sampling import SamplingCollator
@@ -37,6 +40,8 @@ from span_marker.trainer_loop import EvaluatingTrainer, overridden
 from span_marker.types import Columns
 
 logger = logging.get_logger(__name__)
+training_logger = logging.get_logger("transformers")
+"""Tells of a training what transformers' Trainer tells of it, at the arguments' ``log_level``."""
 
 _MODEL_COLUMNS = ("input_ids", "num_spans", "start_position_ids", "end_position_ids", "labels")
 
@@ -181,6 +186,16 @@ class Trainer(EvaluatingTrainer):
         if hasattr(self, "callback_handler"):
             self.callback_handler.processing_class = tokenizer
 
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        """Load the weights to go on from, if they are those of the model's labels."""
+        path = os.fspath(resume_from_checkpoint)
+        if os.path.isfile(os.path.join(path, CONFIG_NAME)):
+            with naming("configuration", path):
+                saved = SpanMarkerConfig.from_pretrained(path)
+            _require_same_labels(self.model.config, saved, path)
+        with naming("weights", path):
+            super()._load_from_checkpoint(path, model)
+
     def _datasets(self) -> dict[str, Any]:
         """Name the data sets that the Trainer has, that of training first."""
         found = {"training": self.train_dataset}
@@ -276,7 +291,7 @@ class Trainer(EvaluatingTrainer):
         if not is_preprocessed(dataset):
             prepared = self._prepare(dataset, "training", self.label_normalizer, self.tokenizer)
             require_entities(prepared, "training")
-            logger.info("The training set:\n%s", prepared.summary)
+            training_logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary)
         card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
@@ -408,4 +423,14 @@ def _require_span_marker_model(model: Any) -> None:
         raise ValueError(
             "The model has no tokenizer. Load it with SpanMarkerModel.from_pretrained, or give it one with "
             "model.set_tokenizer."
+        )
+
+
+def _require_same_labels(config: SpanMarkerConfig, saved: SpanMarkerConfig, path: str) -> None:
+    """Refuse to go on from a classifier of other labels."""
+    if config.labels != saved.labels:
+        raise ValueError(
+            f"The checkpoint in {path!r} was trained with the tags {saved.tags}, but the model has {config.tags}. Give "
+            "the model the same labels=, or start a new classifier instead of resuming: "
+            "SpanMarkerModel.from_pretrained(checkpoint, labels=[...], ignore_mismatched_sizes=True)."
         )

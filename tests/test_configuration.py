@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, BertConfig, DistilBertConfig
 
 from span_marker import SpanMarkerConfig
+from span_marker.configuration import is_setting
 from span_marker.schemes import Scheme
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -69,6 +70,38 @@ def test_the_encoder_configuration_is_kept_as_a_dictionary(make):
     assert config.encoder["model_type"] == "bert"
     assert config.vocab_size == 31
     assert config.entity_max_length == 3
+
+
+@pytest.mark.parametrize("name", ["tags", "num_labels", "to_dict", "encoder", "model_type", "attn_implementation"])
+def test_regression_what_is_no_setting_was_overwritten(name):
+    config = make_config()
+    before = config.to_dict()
+    assert config.override({name: 3}) == {name: 3}
+    assert config.to_dict() == before
+
+
+def test_settings_are_those_of_the_model_and_of_its_encoder():
+    config = make_config()
+    settings = {"entity_max_length": 3, "hidden_size": 24, "output_hidden_states": True, "nonsense": 1}
+    assert config.override(settings) == {"nonsense": 1}
+    assert (config.entity_max_length, config.encoder["hidden_size"]) == (3, 24)
+    assert config.output_hidden_states is config.encoder["output_hidden_states"] is True
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "expected"),
+    [
+        (BertConfig(), "hidden_size", True),
+        (DistilBertConfig(), "hidden_size", True),
+        (BertConfig(), "output_attentions", True),
+        (BertConfig(), "dim", False),
+        (BertConfig(), "use_return_dict", False),
+        (BertConfig(), "save_pretrained", False),
+        (BertConfig(), "num_labels", False),
+    ],
+)
+def test_settings_are_told_from_other_attributes(config, name, expected):
+    assert is_setting(config, name) is expected
 
 
 def test_the_given_dictionary_is_not_changed():
@@ -152,6 +185,12 @@ def test_labels_that_fit_no_scheme_are_refused_and_change_nothing(tags, scheme, 
     with pytest.raises(ValueError, match=message):
         config.set_labels(tags, scheme)
     assert config.to_dict() == before
+
+
+def test_regression_an_iterator_of_tags_was_used_up():
+    config = make_config(iter(TAGS))
+    assert config.tags == TAGS
+    assert config.labels == ["O", "LOC", "PER"]
 
 
 def test_labels_can_be_left_open():

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from datasets import ClassLabel, Dataset, Features, Sequence, Value
+from transformers.utils import logging
 
 from span_marker import label_columns
 from span_marker.label_columns import labels_from_dataset, resolve_tags
@@ -73,15 +74,44 @@ def test_class_labels_with_unused_names():
     assert resolve_tags(dataset, labels=NAMES)["ner_tags"][0] == [0, 1]
 
 
-def test_labels_can_rename_class_labels():
+def test_labels_can_rename_class_labels(caplog):
+    logging.warning_once.cache_clear()
     dataset = dataset_of([[0, 1, 2]], names=["O", "B-person", "I-person"])
-    assert resolve_tags(dataset, labels=["O", "B-PER", "I-PER"])["ner_tags"][0] == [0, 1, 2]
+    for _ in range(2):
+        assert resolve_tags(dataset, labels=["O", "B-PER", "I-PER"])["ner_tags"][0] == [0, 1, 2]
+    (record,) = caplog.records
+    assert "'B-person' as 'B-PER', 'I-person' as 'I-PER'." in record.getMessage()
     with pytest.raises(ValueError, match=r"Row 0, word 1: the tag 'B-person' is none of the 3 labels \(nearest: B-PER"):
         resolve_tags(dataset, labels=["B-PER", "I-PER", "O"])
     with pytest.raises(ValueError, match="the tag 'O' is none of the 2 labels"):
         resolve_tags(dataset, labels=["B-PER", "I-PER"])
-    nameless = dataset_of([[1, 0]], names=["person", "place"])
-    assert resolve_tags(nameless, labels=["O", "PER"])["ner_tags"][0] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["O", "PER", "LOC"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]),
+        (["O", "PER", "LOC"], ["O", "B-PER", "I-PER"]),
+        (["O", "B-GENE", "I-GENE"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]),
+        (["O", "B-X", "B-Y", "I-X", "I-Y"], ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]),
+        (["person", "place"], ["O", "PER"]),
+    ],
+)
+def test_regression_foreign_class_labels_were_read_by_id(names, labels, caplog):
+    error = (
+        rf"Row 0, word 0: the tag '{names[1]}' is none of the {len(labels)} labels .*"
+        rf"tags are {', '.join(names)}; the labels are {', '.join(labels)}\. .*ignore_mismatched_sizes=True"
+    )
+    with pytest.raises(ValueError, match=error):
+        resolve_tags(dataset_of([[1, 0]], names=names), labels=labels)
+    assert not caplog.records
+
+
+def test_class_labels_that_are_ids_are_no_names(caplog):
+    dataset = dataset_of([[2, 0]], names=ClassLabel(3).names)
+    assert labels_from_dataset(dataset) is None
+    assert resolve_tags(dataset, labels=NAMES)["ner_tags"][0] == [2, 0]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(
@@ -117,8 +147,13 @@ def test_tags_must_match_the_tokens(rows):
     dataset = Dataset.from_dict({"tokens": [["a"], ["b"]], "ner_tags": rows})
     with pytest.raises(ValueError, match="Row 1 has 1 tokens but 2 tags"):
         resolve_tags(dataset, labels=NAMES)
-    with pytest.raises(ValueError, match="Row 1 has 0 tokens but 2 tags"):
-        resolve_tags(Dataset.from_dict({"tokens": [["a"], None], "ner_tags": rows}), labels=NAMES)
+
+
+@pytest.mark.parametrize("rows", [[[0], []], [[0], [1]], [["O"], ["B-A"]]])
+def test_regression_missing_tokens_counted_as_none(rows):
+    dataset = Dataset.from_dict({"tokens": [["a"], None], "ner_tags": rows})
+    with pytest.raises(ValueError, match=r"Row 1 has no tokens\. Use an empty list"):
+        resolve_tags(dataset, labels=NAMES)
 
 
 def test_raw_text_has_no_tokens_to_match():

@@ -42,11 +42,6 @@ def test_summary_says_whether_the_scheme_was_given():
     assert "break" not in text
 
 
-def test_summary_hints_at_bare_prefixes():
-    assert str(summary(["O", "B", "I"], {"B": 1})).endswith("If they are prefixes, pass `scheme='IOB2'`.")
-    assert "prefixes" not in str(summary(["O", "A", "C"], {"A": 1}))
-
-
 def test_a_data_set_without_entity_is_refused():
     summary(["O", "B-A"], {"A": 1}).raise_if_empty()
     with pytest.raises(ValueError, match=r"The test set holds no entity: 3,400 words in 1,200 sentences are all 'O'"):

@@ -5,9 +5,10 @@ import struct
 
 import pytest
 import torch
+from datasets import ClassLabel
 from safetensors.torch import load_file, save_file
 from tiny_models import SENTENCES, TEXTS, collate, give_opinions
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig
 
 from span_marker import SpanMarkerConfig, SpanMarkerModel, SpanMarkerTokenizer, __version__
 
@@ -220,6 +221,48 @@ def test_the_encoders_settings_can_be_changed_on_loading(saved):
     assert model.dropout.p == model.encoder.config.hidden_dropout_prob == 0.3
 
 
+@pytest.fixture(params=["encoder", "model"])
+def path(request, tiny_encoder, saved):
+    """An encoder to start a model from, and a saved model."""
+    return tiny_encoder if request.param == "encoder" else saved
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [
+        ({"id2label": dict(enumerate(TAGS))}, "`labels=`"),
+        ({"label2id": {"O": 0, "X": 1}}, "`labels=`"),
+        ({"num_labels": 7}, "`labels=`"),
+        ({"tags": TAGS}, "`labels=`"),
+        ({"id2reduced_id": {0: 1}}, "`labels=`"),
+        ({"attn_implementation": "sdpa"}, "leave it out"),
+        ({"experts_implementation": "eager"}, "leave it out"),
+        ({"output_loading_info": True}, "The model alone is returned"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_regression_settings_were_followed_by_half(path, setting, remedy):
+    with pytest.raises(TypeError, match=f"from_pretrained does not take '{next(iter(setting))}'.*{remedy}"):
+        SpanMarkerModel.from_pretrained(path, **setting)
+
+
+@pytest.mark.parametrize("name", ["to_dict", "get", "has_labels", "use_return_dict", "model_type", "nonsense"])
+def test_regression_what_is_no_setting_was_overwritten(path, name):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        SpanMarkerModel.from_pretrained(path, **{name: 3})
+
+
+def test_arguments_that_ask_for_nothing_are_ignored(path):
+    model = SpanMarkerModel.from_pretrained(path, labels=TAGS, attn_implementation=None, output_loading_info=False)
+    assert isinstance(model, SpanMarkerModel)
+
+
+def test_regression_the_configuration_of_another_model(path):
+    for make in (SpanMarkerModel, lambda config: SpanMarkerModel.from_pretrained(path, config=config)):
+        with pytest.raises(TypeError, match="of type BertConfig"):
+            make(BertConfig())
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, "bfloat16"])
 def test_a_model_loads_in_another_type(saved, dtype, tmp_path):
     model = SpanMarkerModel.from_pretrained(saved, dtype=dtype)
@@ -239,6 +282,18 @@ def test_labels_of_the_same_types_keep_the_classifier(saved, original, labels):
     model = SpanMarkerModel.from_pretrained(saved, labels=labels)
     assert_same_model(model, original)
     assert model.config.tags == list(labels or TAGS)
+
+
+@pytest.mark.parametrize("kind", [iter, lambda tags: ClassLabel(names=tags)], ids=["iterator", "ClassLabel"])
+@pytest.mark.parametrize("tags", [TAGS, TAGS[::-1]], ids=["its own", "reordered"])
+def test_regression_labels_of_another_kind(saved, kind, tags):
+    assert SpanMarkerModel.from_pretrained(saved, labels=kind(tags)).config.tags == tags
+
+
+@pytest.mark.parametrize("labels", [set(TAGS), dict.fromkeys(TAGS), "O"], ids=lambda labels: type(labels).__name__)
+def test_labels_without_an_order_are_refused(saved, labels):
+    with pytest.raises(TypeError, match="`labels` is of type"):
+        SpanMarkerModel.from_pretrained(saved, labels=labels)
 
 
 def test_the_same_types_in_another_scheme_keep_the_classifier(saved, original):
@@ -399,14 +454,28 @@ def test_missing_tensors_are_an_error_that_names_them(folder, name):
 
 def test_weights_of_another_model_are_an_error(folder):
     save_file({"something.else": torch.zeros(3)}, folder / "model.safetensors")
-    with pytest.raises(OSError, match="The file does not belong to this configuration"):
+    with pytest.raises(OSError, match="The file does not belong to the model's configuration"):
         SpanMarkerModel.from_pretrained(folder)
 
 
 def test_weights_of_another_size_are_an_error_that_names_the_folder(folder):
     edit_encoder(folder, intermediate_size=50)
-    with pytest.raises((OSError, ValueError), match=str(folder)):
+    with pytest.raises(ValueError, match=f"{folder}' have other sizes than the model's configuration"):
         SpanMarkerModel.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("setting", [{"hidden_size": 16}, {"vocab_size": 3}, {"max_position_embeddings": 30}])
+def test_regression_a_wrong_setting_was_blamed_on_the_file(path, setting):
+    given = ", ".join(f"{name}={value}" for name, value in setting.items())
+    with pytest.raises(ValueError, match=f"{path}' have other sizes than the given {given}. Load them") as error:
+        SpanMarkerModel.from_pretrained(path, labels=TAGS, hidden_act="gelu", num_attention_heads=4, **setting)
+    assert "damaged" not in str(error.value)
+    assert "ignore_mismatched_sizes" not in str(error.value)
+
+
+def test_regression_layers_that_were_not_saved_were_blamed_on_the_file(saved):
+    with pytest.raises(OSError, match="does not belong to the given num_hidden_layers=3, or"):
+        SpanMarkerModel.from_pretrained(saved, num_hidden_layers=3)
 
 
 def test_a_file_that_claims_to_be_huge_is_an_error(folder):

@@ -1,8 +1,21 @@
 """Tagging schemes: detection, taking labels apart, the tables of transitions."""
 
 import pytest
+from datasets import ClassLabel, Sequence
+from transformers.utils import logging
 
-from span_marker.schemes import Kind, LabelScheme, Scheme, begins_entity, detect_scheme, forbidden_transitions
+from span_marker.schemes import (
+    Kind,
+    LabelScheme,
+    Scheme,
+    begins_entity,
+    detect_scheme,
+    forbidden_transitions,
+    prefix_of,
+    read_tags,
+)
+
+TAGS = ["O", "B-A", "I-A"]
 
 
 @pytest.mark.parametrize(
@@ -52,10 +65,51 @@ def test_detect_scheme(labels, scheme):
     assert detect_scheme(labels) is scheme
 
 
+@pytest.mark.parametrize(
+    ("labels", "alike", "odd"),
+    [
+        (["O", "B-PER", "I-PER", "B-LOC", "LOC"], "B-PER, I-PER, B-LOC", "LOC"),
+        (["O", "b-per", "i-per"], "b-per, i-per", "b-per, i-per"),
+        (["O", "B_PER", "I_PER", "S_PER"], "B_PER, I_PER", "B_PER, I_PER, S_PER"),
+        (["O", "B-ORG", "I-ORG", "B-"], "B-ORG, I-ORG, B-", "B-"),
+        (["O", "B", "I"], "B, I", "B, I"),
+    ],
+)
+def test_regression_one_odd_tag_silently_meant_no_scheme(labels, alike, odd, caplog):
+    logging.warning_once.cache_clear()
+    for _ in range(2):
+        assert LabelScheme.from_labels(labels).scheme is Scheme.NONE
+    (record,) = caplog.records
+    assert f"The labels {alike} look like tags of a scheme, but {odd} fit none" in record.getMessage()
+    assert "'NONE' if these are whole type names" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["O", "PER", "LOC"], None),
+        (["O", "person", "e-mail", "S-Bahn", "T-cell", "Biology"], None),
+        (["O", "B-cell", "T-cell"], "none"),
+        (["O", "B", "I"], "IOB2"),
+        (TAGS, None),
+    ],
+)
+def test_types_and_given_schemes_are_not_warned_of(labels, scheme, caplog):
+    LabelScheme.from_labels(labels, scheme)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("labels", [["O", "E-mail"], ["O", "B-A", "E-A", "L-A"], ["O", "B-A", "S-A", "U-A"]])
 def test_ambiguous_prefixes_need_a_scheme(labels):
     with pytest.raises(ValueError, match=r"fit none of the schemes.*pass `scheme=`"):
         detect_scheme(labels)
+
+
+@pytest.mark.parametrize(
+    ("tag", "prefix"), [("O", "O"), ("B-A", "B"), ("U-b-c", "U"), ("A", ""), ("X-A", ""), ("B", ""), ("b-A", "")]
+)
+def test_prefixes(tag, prefix):
+    assert prefix_of(tag) == prefix
 
 
 def test_labels_are_reduced_to_types():
@@ -113,6 +167,25 @@ def test_scheme_can_be_given():
 def test_bad_labels(labels, scheme, error):
     with pytest.raises(ValueError, match=error):
         LabelScheme.from_labels(labels, scheme)
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [TAGS, tuple(TAGS), iter(TAGS), dict.fromkeys(TAGS).keys(), ClassLabel(names=TAGS)],
+    ids=lambda tags: type(tags).__name__,
+)
+def test_tags_have_an_order(tags):
+    assert read_tags(tags) == TAGS
+
+
+@pytest.mark.parametrize(
+    "tags",
+    ["O", b"O", {"O": 1, "B-A": 0}, set(TAGS), frozenset(TAGS), 3, Sequence(ClassLabel(names=TAGS))],
+    ids=lambda tags: type(tags).__name__,
+)
+def test_regression_tags_without_an_order_were_read(tags):
+    with pytest.raises(TypeError, match=f"`labels` is of type {type(tags).__name__}. Expected a list of the tags"):
+        LabelScheme.from_labels(tags)
 
 
 def test_begins_entity():

@@ -297,18 +297,35 @@ def test_preprocessed_rows_cannot_be_evaluated(make, dataset):
 # ---- What is logged before training ----
 
 
-def test_labels_are_logged_before_training(make, dataset, caplog):
-    trainer = make(train_dataset=dataset)
-    with caplog.at_level(logging.INFO, logger="span_marker.trainer"):
-        trainer.train()
-    (message,) = [record.getMessage() for record in caplog.records if record.name == "span_marker.trainer"]
-    assert message.splitlines() == [
+@pytest.fixture
+def told():
+    """What transformers' logger tells."""
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.add_handler(handler)
+    yield messages
+    transformers_logging.remove_handler(handler)
+    transformers_logging.set_verbosity(verbosity)
+
+
+def test_regression_labels_are_not_logged_before_training(make, dataset, told):
+    make(train_dataset=dataset, log_level="info").train()
+    (position,) = [index for index, message in enumerate(told) if message.startswith("The training set:")]
+    assert "***** Running training *****" in told[position:]
+    assert told[position].splitlines() == [
         "The training set:",
         "Tagging scheme: IOB2 (detected)",
         "6 sentences, 32 words, 10 entities",
         "Words per tag: O 17, B-PER 4, I-PER 3, B-LOC 6, I-LOC 2",
         "Entities per type: LOC 6, PER 4",
     ]
+
+
+def test_nothing_is_logged_before_training_by_default(make, dataset, told):
+    make(train_dataset=dataset).train()
+    assert not any("training set" in message for message in told)
 
 
 def test_a_training_set_without_entities_is_refused(make):

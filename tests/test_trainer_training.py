@@ -9,6 +9,7 @@ import pytest
 import torch
 from conftest import LABELS, make_dataset
 from datasets import Dataset
+from safetensors.torch import load_file, save_file
 from transformers import EarlyStoppingCallback, TrainerCallback
 from transformers import trainer as transformers_trainer
 from transformers.utils import logging as transformers_logging
@@ -389,6 +390,45 @@ def test_a_resumed_training_equals_the_unbroken_one(train, strategy):
 def test_a_missing_checkpoint_is_an_error(train):
     with pytest.raises(ValueError, match="No valid checkpoint found"):
         train(resume=True)
+
+
+@pytest.fixture
+def checkpoint(train):
+    """A checkpoint of the labels PER and LOC."""
+    return Path(train(save_strategy="steps", save_steps=1, max_steps=1).args.output_dir) / "checkpoint-1"
+
+
+@pytest.mark.parametrize("types", [["GENE", "DRUG"], ["GENE"]], ids=["as many", "fewer"])
+def test_regression_a_checkpoint_of_other_labels_went_on(train, start, checkpoint, types):
+    model = start()
+    model.set_labels(["O", *(f"{prefix}-{name}" for name in types for prefix in "BI")])
+    rows = Dataset.from_dict({"tokens": [["a", "b"]], "ner_tags": [[1, 0]]})
+    error = f"The checkpoint in '{checkpoint}' was trained with the tags .*'B-PER'.* but the model has .*'B-GENE'"
+    with pytest.raises(ValueError, match=error):
+        train(model=model, train_dataset=rows, eval_dataset=rows, resume=checkpoint)
+
+
+def test_a_checkpoint_of_the_same_types_in_another_scheme_goes_on(train, start, checkpoint, rows):
+    model = start()
+    model.config.set_labels(["O", *(f"{prefix}-{name}" for name in ("LOC", "PER") for prefix in "BIES")])
+    assert train(model=model, resume=checkpoint, max_steps=2).state.global_step == 2
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_regression_a_damaged_checkpoint_is_not_named(train, checkpoint, name):
+    content = (checkpoint / name).read_bytes()
+    (checkpoint / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(OSError, match=str(checkpoint)):
+        train(resume=checkpoint)
+
+
+def test_a_checkpoint_of_another_size_is_named(train, checkpoint):
+    weights = load_file(checkpoint / "model.safetensors")
+    save_file(
+        {name: tensor[..., :1].contiguous() for name, tensor in weights.items()}, checkpoint / "model.safetensors"
+    )
+    with pytest.raises(ValueError, match=f"The weights in '{checkpoint}' have other sizes than the model's"):
+        train(resume=checkpoint)
 
 
 def test_push_to_hub(train, monkeypatch, tmp_path):
