@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.fingerprints import derive_fingerprint
+from span_marker.formats import refuse_transform
 from span_marker.ragged import offsets_of, ranges
 from span_marker.types import IntArray
 
@@ -68,7 +69,7 @@ def add_context(
         The rows in their order, the three columns with tokens and positions rewritten and moved to the end.
 
     Raises:
-        ValueError: A column is missing, or a row has no id.
+        ValueError: A column is missing, a row has no id, or the data set has a transform.
     """
     _check(dataset)
     columns = [*(name for name in dataset.column_names if name not in _REWRITTEN), *_REWRITTEN]
@@ -95,8 +96,9 @@ def _check(dataset: datasets.Dataset) -> None:
     """Refuse a data set without the columns, or with rows that belong to no document.
 
     Raises:
-        ValueError: A column is missing, or a row has no id.
+        ValueError: A column is missing, a row has no id, or the data set has a transform.
     """
+    refuse_transform(dataset)
     for name in (*_REWRITTEN, DOCUMENT_ID, SENTENCE_ID):
         if name not in dataset.column_names:
             raise ValueError(

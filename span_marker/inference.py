@@ -15,6 +15,7 @@ from span_marker.classification import classify_kept_spans, classify_spans
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import decode
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
+from span_marker.formats import refuse_transform
 from span_marker.sentence_batches import SentenceBatches
 from span_marker.spans import enumerate_spans
 from span_marker.types import Columns, IntArray, Sentences
@@ -74,8 +75,8 @@ def predict(
 
     Raises:
         TypeError: The inputs are none of these.
-        ValueError: The batch size is not positive, a data set lacks ``tokens``, the model has no entity types, or no
-            calibrated span filter where one is asked for.
+        ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the model has no
+            entity types, or no calibrated span filter where one is asked for.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, but it is {batch_size}.")
@@ -174,9 +175,11 @@ def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
 
     Raises:
         TypeError: They are none of the accepted forms.
-        ValueError: A data set lacks ``tokens``.
+        ValueError: A data set lacks ``tokens``, or has a transform.
     """
     if isinstance(inputs, Dataset):
+        refuse_transform(inputs)
+        inputs = inputs.with_format(None)
         if "tokens" not in inputs.column_names:
             raise ValueError(f"The data set needs a column 'tokens', but it has {', '.join(inputs.column_names)}.")
         ids = (DOCUMENT_ID, SENTENCE_ID)

@@ -15,6 +15,7 @@ from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context
 from span_marker.fingerprints import derive_fingerprint
+from span_marker.formats import refuse_transform
 from span_marker.label_normalizer import LabelNormalizer
 from span_marker.ragged import offsets_of
 from span_marker.span_columns import span_columns, span_labels
@@ -71,8 +72,10 @@ def preprocess(
         ``num_words`` (number of words that fit the model), ``entities`` (if kept).
 
     Raises:
-        ValueError: A column is missing, a row is not a list of words, or has not one tag a word.
+        ValueError: A column is missing, a row is not a list of words, or has not one tag a word, or the data set has a
+            transform.
     """
+    refuse_transform(dataset)
     length, markers = tokenizer.model_max_length, config.marker_max_length
     if not is_preprocessed(dataset):
         dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, keep_entities, num_proc)

@@ -69,7 +69,8 @@ class Trainer(EvaluatingTrainer):
 
     Raises:
         TypeError: The model is no span marker model, or a data set is none that is supported.
-        ValueError: Labels cannot be found, or the given optimizer does not know the classifier that they need.
+        ValueError: Labels cannot be found, the given optimizer does not know the classifier that they need, or a data
+            set has a transform.
     """
 
     REQUIRED_COLUMNS: ClassVar[tuple[str, ...]] = (TOKENS, NER_TAGS)

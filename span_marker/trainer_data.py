@@ -14,6 +14,7 @@ from torch.utils.data import IterableDataset as TorchIterableDataset
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.coverage import CoverageReport, entity_coverage
+from span_marker.formats import refuse_transform
 from span_marker.label_columns import NER_TAGS, TOKENS, labels_from_dataset, resolve_tags
 from span_marker.label_normalizer import LabelNormalizer, summarize_labels
 from span_marker.label_summary import LabelSummary
@@ -163,8 +164,10 @@ def require_dataset(dataset: Any, name: str) -> Dataset:
 
     Raises:
         TypeError: It is a stream, several splits, or no data set at all.
+        ValueError: It has a transform.
     """
     if isinstance(dataset, Dataset):
+        refuse_transform(dataset, name)
         return dataset
     if isinstance(dataset, Mapping):
         remedy = f"Pass one of its splits: {', '.join(map(str, dataset))}."
@@ -193,7 +196,7 @@ def choose_dataset(given: Any, own: Any) -> tuple[str, Dataset]:
 
     Raises:
         TypeError: It is none that is supported.
-        ValueError: There is none, or none of this name.
+        ValueError: There is none, none of this name, or it has a transform.
     """
     if isinstance(given, str):
         if not isinstance(own, Mapping) or given not in own:

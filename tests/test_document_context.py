@@ -158,6 +158,11 @@ def test_missing_column():
         add_context(make().remove_columns("sentence_id"), 10)
 
 
+def test_a_transform_is_refused():
+    with pytest.raises(ValueError, match="The data set has a transform"):
+        add_context(make().with_transform(lambda batch: batch), 10)
+
+
 def test_missing_id():
     with pytest.raises(ValueError, match="Row 2 has no document_id"):
         add_context(make(documents=["a", "a", None, "b", "b"]), 10)

@@ -232,6 +232,19 @@ def test_a_data_set_needs_tokens(predictor):
         predictor.predict(Dataset.from_dict({"words": [["Ada"]], "tags": [[0]]}))
 
 
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "arrow", "torch"])
+def test_regression_the_format_of_a_data_set_counts(predictor, kind):
+    expected = predictor.predict(documents())
+    assert predictor.predict(documents().with_format(kind)) == expected
+    assert predictor.predict(documents().with_format(kind, columns=["sentence_id"])) == expected
+
+
+def test_regression_a_transform_is_dropped(predictor):
+    rows = documents().with_transform(lambda batch: {"tokens": [["Paris"] for _ in batch["tokens"]]})
+    with pytest.raises(ValueError, match="The data set has a transform"):
+        predictor.predict(rows)
+
+
 @pytest.mark.parametrize("batch_size", [0, -1])
 def test_a_batch_size_is_positive(predictor, batch_size):
     with pytest.raises(ValueError, match=f"batch_size must be at least 1, but it is {batch_size}"):

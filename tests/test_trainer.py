@@ -116,6 +116,16 @@ def test_what_is_no_data_set_is_refused(make, dataset, split, streamed):
         make(**{split: dataset.to_iterable_dataset() if streamed else [{"tokens": ["a"], "ner_tags": [0]}]})
 
 
+@pytest.mark.parametrize("split", ["train_dataset", "eval_dataset"])
+def test_regression_a_transform_is_dropped(make, dataset, split):
+    rows = dataset.with_transform(lambda batch: batch)
+    with pytest.raises(ValueError, match="set has a transform"):
+        make(**{split: rows})
+    for method in (make().evaluate, make().predict, make().preprocess_dataset):
+        with pytest.raises(ValueError, match="set has a transform"):
+            method(rows)
+
+
 def test_a_dict_of_splits_is_no_training_set(make, dataset):
     with pytest.raises(TypeError, match="one of its splits: train"):
         make(train_dataset=DatasetDict(train=dataset))
