@@ -6,7 +6,7 @@ of its document's tokens, and finding all ranges takes a few array operations on
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -14,12 +14,15 @@ import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from transformers.utils import logging
 
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.fingerprints import derive_fingerprint
 from span_marker.formats import refuse_transform
 from span_marker.ragged import offsets_of, ranges
 from span_marker.types import IntArray
+
+logger = logging.get_logger(__name__)
 
 DOCUMENT_ID = "document_id"
 SENTENCE_ID = "sentence_id"
@@ -42,6 +45,22 @@ class _Contexts(NamedTuple):
     starts: IntArray
     lengths: IntArray
     before: IntArray
+
+
+def has_documents(columns: Collection[str]) -> bool:
+    """Tell whether sentences get document-level context; warn where only half of what it needs is there.
+
+    Args:
+        columns: Names of the data set's columns.
+    """
+    present = [name for name in (DOCUMENT_ID, SENTENCE_ID) if name in columns]
+    if len(present) == 1:
+        missing = SENTENCE_ID if present == [DOCUMENT_ID] else DOCUMENT_ID
+        logger.warning_once(
+            f"The data set has {present[0]!r} but no {missing!r}, so that its sentences get no document-level context. "
+            f"Add the column {missing!r} for context, or remove {present[0]!r}."
+        )
+    return len(present) == 2
 
 
 def add_context(

@@ -14,7 +14,7 @@ from transformers.utils import logging
 from span_marker.classification import classify_kept_spans, classify_spans
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import decode
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.formats import refuse_transform
 from span_marker.sentence_batches import SentenceBatches
 from span_marker.spans import enumerate_spans
@@ -182,8 +182,8 @@ def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
         inputs = inputs.with_format(None)
         if "tokens" not in inputs.column_names:
             raise ValueError(f"The data set needs a column 'tokens', but it has {', '.join(inputs.column_names)}.")
-        ids = (DOCUMENT_ID, SENTENCE_ID)
-        documents = {name: list(inputs[name]) for name in ids} if set(ids) <= set(inputs.column_names) else {}
+        ids = (DOCUMENT_ID, SENTENCE_ID) if has_documents(inputs.column_names) else ()
+        documents = {name: list(inputs[name]) for name in ids}
         return Inputs(_checked(list(inputs["tokens"])), False, documents)
     if isinstance(inputs, str):
         return Inputs([inputs], True, {})

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.configuration import SpanMarkerConfig
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context, has_documents
 from span_marker.fingerprints import derive_fingerprint
 from span_marker.formats import refuse_transform
 from span_marker.label_normalizer import LabelNormalizer
@@ -79,7 +79,7 @@ def preprocess(
     length, markers = tokenizer.model_max_length, config.marker_max_length
     if not is_preprocessed(dataset):
         dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, keep_entities, num_proc)
-        if {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names):
+        if has_documents(dataset.column_names):
             dataset = add_context(
                 dataset,
                 length,

@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainingArguments
 from transformers.utils import logging
 
 from span_marker.data_collator import SpanMarkerDataCollator
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.modeling import SpanMarkerModel
@@ -272,7 +272,7 @@ class Trainer(EvaluatingTrainer):
             card.set_training_data(prepared.tagged, prepared.summary)
         card.set_hyperparameters(self.args)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
-        self.model.config.trained_with_document_context = {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names)
+        self.model.config.trained_with_document_context = has_documents(dataset.column_names)
         rows = rows.add_column(self.args.length_column_name, sequence_lengths(rows))
         with overridden(self, train_dataset=rows):
             loader: DataLoader[Any] = super().get_train_dataloader()
@@ -314,10 +314,10 @@ class Trainer(EvaluatingTrainer):
                 f"The {name} set is preprocessed already, so that its sentences are spread over rows. Evaluation needs "
                 "whole sentences: pass the data set as it was, with 'tokens' and tags."
             )
-        if self.model.config.trained_with_document_context and DOCUMENT_ID not in dataset.column_names:
+        if self.model.config.trained_with_document_context and not has_documents(dataset.column_names):
             logger.warning_once(
-                f"The model was trained with document-level context, but the {name} set has no '{DOCUMENT_ID}' and "
-                f"'{SENTENCE_ID}'. Add them for predictions as good as in training."
+                f"The model was trained with document-level context, but the {name} set lacks '{DOCUMENT_ID}' or "
+                f"'{SENTENCE_ID}'. Add both for predictions as good as in training."
             )
         prepared = self._prepare(dataset, name, normalizer, self.tokenizer)
         if prepared.loader is not None:

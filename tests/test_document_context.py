@@ -4,9 +4,10 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Sequence, Value, load_from_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers.utils import logging
 
 from span_marker import document_context
-from span_marker.document_context import add_context
+from span_marker.document_context import add_context, has_documents
 
 FIRST, LAST = 101, 102
 LENGTHS = [3, 4, 2, 5, 3]
@@ -151,6 +152,18 @@ def test_other_special_tokens(specials):
 def test_no_rows():
     dataset = make().select([])
     assert add_context(dataset, 10).num_rows == 0
+
+
+def test_documents_need_both_ids(caplog):
+    logging.warning_once.cache_clear()
+    assert has_documents(["tokens", "document_id", "sentence_id"])
+    assert not has_documents(["tokens"])
+    assert not caplog.records
+    assert not has_documents(["tokens", "document_id"])
+    assert not has_documents(["sentence_id"])
+    missing, other = (record.getMessage() for record in caplog.records)
+    assert "has 'document_id' but no 'sentence_id'" in missing
+    assert "has 'sentence_id' but no 'document_id'" in other
 
 
 def test_missing_column():

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_models import SENTENCES, TEXTS, collate, give_opinions, make_model
 from tokenizers_zoo import all_tokenizers, llama_bpe, modernbert, unigram, wordpiece, xlm_roberta
+from transformers.utils import logging as transformers_logging
 
 from span_marker import SpanMarkerModel, classification, inference
 from span_marker.classification import classify_spans
@@ -285,8 +286,11 @@ def test_documents_of_texts_give_context(predictor):
         check_text(text, row)
 
 
-def test_a_document_id_alone_gives_no_context(predictor):
-    assert_close(predictor.predict(documents().remove_columns("sentence_id")), predictor.predict(SENTENCES))
+@pytest.mark.parametrize("missing", ["document_id", "sentence_id"])
+def test_half_of_the_ids_gives_no_context_but_a_warning(predictor, missing, caplog):
+    transformers_logging.warning_once.cache_clear()
+    assert_close(predictor.predict(documents().remove_columns(missing)), predictor.predict(SENTENCES))
+    assert f"Add the column '{missing}' for context" in caplog.text
 
 
 def test_a_row_without_an_id_is_named(predictor):
@@ -301,10 +305,8 @@ def test_documents_are_not_cut_apart(predictor, monkeypatch):
 
 
 def test_a_model_trained_with_context_misses_it(predictor, caplog, monkeypatch):
-    from transformers.utils import logging
-
     monkeypatch.setattr(predictor.config, "trained_with_document_context", True)
-    logging.warning_once.cache_clear()
+    transformers_logging.warning_once.cache_clear()
     predictor.predict([])
     predictor.predict(documents())
     assert not caplog.records

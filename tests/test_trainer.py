@@ -370,7 +370,21 @@ def test_document_context_is_noted_and_missed(make, dataset, document_dataset, c
     trainer.evaluate(document_dataset)
     assert "document-level context" not in caplog.text
     trainer.evaluate(dataset, metric_key_prefix="plain")
-    assert "the evaluation set has no 'document_id' and 'sentence_id'" in caplog.text
+    assert "the evaluation set lacks 'document_id' or 'sentence_id'" in caplog.text
+
+
+@pytest.mark.parametrize("missing", ["document_id", "sentence_id"])
+def test_regression_half_of_the_ids_is_no_context(make, document_dataset, missing, caplog):
+    transformers_logging.warning_once.cache_clear()
+    rows = document_dataset.remove_columns(missing)
+    trainer = make(train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    trainer.evaluate()
+    assert not trainer.model.config.trained_with_document_context
+    assert caplog.text.count(f"but no '{missing}', so that") == 1
+    trainer.model.config.trained_with_document_context = True
+    trainer.evaluate()
+    assert "the evaluation set lacks 'document_id' or 'sentence_id'" in caplog.text
 
 
 # ---- Evaluation ----
