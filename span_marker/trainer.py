@@ -257,11 +257,13 @@ class Trainer(EvaluatingTrainer):
             The batches.
 
         Raises:
-            ValueError: There is no training set, or it has no entity that can be learnt.
+            ValueError: There is no training set, or it has no row, or no entity that can be learnt.
         """
         if self.train_dataset is None:
             raise ValueError("Training needs sentences: Trainer(..., train_dataset=...).")
         dataset = require_dataset(self.train_dataset, "training")
+        if not len(dataset):
+            raise ValueError("The training set has no rows. Check how it was loaded, and what it was filtered by.")
         self._adopt_labels(self.model)
         rows = self.preprocess_dataset(dataset, dataset_name="training")
         card = self.model.model_card_data

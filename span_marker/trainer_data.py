@@ -12,6 +12,7 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import DataLoader, Sampler
 from torch.utils.data import IterableDataset as TorchIterableDataset
 
+from span_marker.arrow_lists import as_lists
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.coverage import CoverageReport, entity_coverage
 from span_marker.formats import refuse_transform
@@ -240,7 +241,7 @@ def find_tags(datasets: Mapping[str, Any], column: str) -> list[str] | None:
         column: The column of the tags.
 
     Returns:
-        The tags, in the order of their ids; ``None`` without a data set.
+        The tags, in the order of their ids; ``None`` without any.
 
     Raises:
         ValueError: The tags are numbers without names.
@@ -249,12 +250,12 @@ def find_tags(datasets: Mapping[str, Any], column: str) -> list[str] | None:
     for name, dataset in datasets.items():
         require_columns(dataset, [column], name)
         found = labels_from_dataset(dataset, column)
-        if found is None:
+        if found is None and len(dataset):
             raise ValueError(
                 f"The model has no labels, and the tags of the {name} set are numbers without names. Pass the names "
                 "in the order of their ids: SpanMarkerModel.from_pretrained(encoder, labels=['O', 'B-PER', ...])."
             )
-        tags |= dict.fromkeys(found)
+        tags |= dict.fromkeys(found or ())
         if getattr(getattr(dataset.features[column], "feature", None), "names", None):
             break
     return list(tags) or None
@@ -314,11 +315,11 @@ def prepare(
     sentences = preprocess(
         dataset, normalizer, tokenizer, config=config, spread=False, keep_entities=True, num_proc=num_proc
     )
-    num_words: IntArray = pc.list_value_length(_column(dataset, TOKENS)).to_numpy().astype(np.int64)
+    num_words: IntArray = pc.list_value_length(as_lists(_column(dataset, TOKENS))).to_numpy().astype(np.int64)
     sentences = sentences.add_column(ALL_WORDS, num_words).add_column(ROW, np.arange(len(num_words)))
     if normalizer is None:
         return PreparedData(dataset, sentences)
-    tags = _column(dataset, NER_TAGS)
+    tags = as_lists(_column(dataset, NER_TAGS))
     summary = summarize_labels(normalizer, tags)
     coverage = entity_coverage(
         normalizer.entities(tags),

@@ -335,6 +335,17 @@ def test_a_training_set_without_entities_that_fit_is_refused(make):
         trainer.train()
 
 
+def test_regression_a_training_set_without_rows_crashes(make, tiny_encoder, dataset):
+    rows = Dataset.from_dict({"tokens": [], "ner_tags": []})
+    for trainer in (
+        make(train_dataset=rows),
+        make(train_dataset=dataset.select([])),
+        make(model=unlabelled(tiny_encoder), train_dataset=rows),
+    ):
+        with pytest.raises(ValueError, match="The training set has no rows"):
+            trainer.train()
+
+
 def test_training_needs_a_set(make):
     with pytest.raises(ValueError, match="Training needs sentences"):
         make().train()
@@ -551,6 +562,14 @@ def test_sentences_without_words(make):
 def test_no_sentence(make, dataset):
     metrics = make().evaluate(dataset.select([]))
     assert metrics["eval_f1"] == metrics["eval_loss"] == 0.0
+
+
+def test_regression_no_sentence_and_no_features(make):
+    rows = Dataset.from_dict({"tokens": [], "ner_tags": [], "document_id": [], "sentence_id": []})
+    metrics = make().evaluate(rows)
+    assert metrics["eval_f1"] == metrics["eval_loss"] == 0.0
+    assert make().predict(rows).predictions == []
+    assert make().predict(rows.select_columns(["tokens"])).predictions == []
 
 
 def test_logits_do_not_outlive_a_step(make, dataset):

@@ -156,6 +156,13 @@ def test_no_data_set_has_no_tags():
     assert find_tags({}, "ner_tags") is None
 
 
+def test_no_row_has_no_tags():
+    empty = Dataset.from_dict({"tokens": [], "ner_tags": []})
+    assert find_tags({"training": empty}, "ner_tags") is None
+    assert find_tags({"training": tagged(["O", "B-PER"]), "evaluation": empty}, "ner_tags") == ["O", "B-PER"]
+    assert find_tags({"training": empty, "evaluation": make_dataset()}, "ner_tags") == LABELS
+
+
 def test_numbers_without_names_are_refused():
     with pytest.raises(ValueError, match="tags of the training set are numbers without names"):
         find_tags({"training": tagged([0, 1])}, "ner_tags")
