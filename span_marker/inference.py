@@ -16,7 +16,7 @@ from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import decode
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.formats import refuse_transform
-from span_marker.sentence_batches import SentenceBatches
+from span_marker.sentence_batches import SentenceBatches, require_batch_size
 from span_marker.spans import enumerate_spans
 from span_marker.types import Columns, IntArray, Sentences
 from span_marker.word_encoding import EncodedWords
@@ -74,12 +74,11 @@ def predict(
         of words.
 
     Raises:
-        TypeError: The inputs are none of these.
+        TypeError: The inputs are none of these, or the batch size is no integer.
         ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the model has no
             entity types, or no calibrated span filter where one is asked for.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, but it is {batch_size}.")
+    require_batch_size(batch_size)
     if not model.config.has_labels:
         raise ValueError("The model has no entity types yet. Train it, or load a trained one.")
     if span_filter and not model.config.filters_spans:

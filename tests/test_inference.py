@@ -2,6 +2,7 @@ import copy
 import time
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset, DatasetDict
@@ -250,6 +251,21 @@ def test_regression_a_transform_is_dropped(predictor):
 def test_a_batch_size_is_positive(predictor, batch_size):
     with pytest.raises(ValueError, match=f"batch_size must be at least 1, but it is {batch_size}"):
         predictor.predict(SENTENCES, batch_size)
+    with pytest.raises(ValueError, match=f"batch_size must be at least 1, but it is {batch_size}"):
+        predictor.fit_span_filter(SENTENCES, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("batch_size", [2.0, "4", None, True])
+def test_regression_a_batch_size_of_another_type(predictor, batch_size):
+    message = f"batch_size must be an integer of at least 1, but it is {batch_size!r}"
+    with pytest.raises(TypeError, match=message):
+        predictor.predict([], batch_size)
+    with pytest.raises(TypeError, match=message):
+        predictor.fit_span_filter(SENTENCES, batch_size=batch_size)
+
+
+def test_a_batch_size_may_be_numpys(predictor):
+    assert predictor.predict(SENTENCES, np.int64(2)) == predictor.predict(SENTENCES, 2)
 
 
 # ---- Documents ----
