@@ -1,4 +1,5 @@
 import copy
+import re
 import time
 import warnings
 
@@ -156,10 +157,35 @@ def test_is_split_into_words_settles_what_a_list_of_strings_is(finder, words):
         check_text(text, row)
 
 
-@pytest.mark.parametrize("settled", [None, True, False])
-def test_is_split_into_words_leaves_other_inputs_alone(finder, settled):
-    for inputs in ("Ada lives", [["Ada", "lives"], ["Ada"]], []):
-        assert finder.predict(inputs, is_split_into_words=settled) == finder.predict(inputs)
+TEXT, WORDS = "Ada lives", [["Ada", "lives"], ["Ada"]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "split"),
+    [
+        (TEXT, False),
+        (WORDS, True),
+        (Dataset.from_dict({"tokens": [TEXT]}), False),
+        (Dataset.from_dict({"tokens": WORDS}), True),
+        ([[]], True),
+    ],
+)
+def test_regression_is_split_into_words_contradicts_the_inputs(finder, inputs, split):
+    assert finder.predict(inputs, is_split_into_words=split) == finder.predict(inputs)
+    given = "a list of words: " if split else "a text: 'Ada lives'. Pass its words as a list, for instance text.split()"
+    with pytest.raises(ValueError, match=f"is_split_into_words={not split}, but got {re.escape(given)}"):
+        finder.predict(inputs, is_split_into_words=not split)
+
+
+@pytest.mark.parametrize("split", [None, True, False])
+def test_no_input_contradicts_is_split_into_words(finder, split):
+    assert finder.predict([], is_split_into_words=split) == []
+
+
+@pytest.mark.parametrize("split", ["no", 1, []])
+def test_regression_is_split_into_words_of_another_type(finder, split):
+    with pytest.raises(TypeError, match=f"must be True, False or None, but it is {re.escape(repr(split))}"):
+        finder.predict(["Ada"], is_split_into_words=split)
 
 
 @pytest.mark.parametrize(
