@@ -1,3 +1,5 @@
+from datetime import date, datetime
+
 import datasets
 import numpy as np
 import pytest
@@ -115,6 +117,7 @@ def test_interleaved_documents():
         ([7, 7, -1, -1, -1], [-5, 0, 1, 2, 3]),
         ([7, 7, 3, 3, 3], [0.5, 1.5, 2.5, 3.0, 4.0]),
         (["x", "x", "y", "y", "y"], [1, 1, 1, 1, 1]),
+        ([date(2020, 1, 2)] * 2 + [date(2020, 1, 1)] * 3, [datetime(2020, 1, day) for day in (1, 2, 3, 10, 20)]),
     ],
 )
 def test_ids_of_any_type(documents, order):
@@ -123,6 +126,35 @@ def test_ids_of_any_type(documents, order):
     backwards = make(documents=documents, order=order).select([4, 3, 2, 1, 0])
     if order[0] != order[1]:
         assert texts(add_context(backwards, 40)) == texts(result)[::-1]
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        ["-3", "-2", "-1", "0", "10"],
+        ["0.25", "0.5", "1e0", "02", "10.0"],
+        ["1.1", "1.2", "1.9", "1.10", "2.1"],  # sections: as numbers, 1.1 and 1.10 were the same
+        ["1", "10", "nan", "x2", "x10"],
+        ["1", "2", "10", "inf", "s"],
+        ["3", "03", "4", "10", "011"],
+        ["9007199254740992", "9007199254740993", "1" * 5000, "1" * 4999 + "2", "2" + "0" * 5000],
+        ["s3", "s" + "1" * 5000, "s" + "1" * 4999 + "2", "s2" + "0" * 5000, "t"],
+    ],
+)
+def test_regression_order_of_strings(ordered):
+    result = add_context(make(order=ordered), 40)
+    assert texts(result)[0] == join(0, 1, 2, 3, 4)
+    shuffled = [3, 0, 4, 1, 2] if ordered[0] != "3" else [0, 1, 4, 3, 2]  # "3" and "03" are equal
+    again = add_context(make(order=ordered).select(shuffled), 40)
+    assert texts(again)[0] == join(0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["document_id", "sentence_id"])
+@pytest.mark.parametrize("value", [[1, 2], {"part": 1}])
+def test_regression_nested_ids(name, value):
+    dataset = make().remove_columns(name).add_column(name, [value] * 5)
+    with pytest.raises(ValueError, match=f"The column '{name}' holds values of type .*Expected numbers, dates or str"):
+        add_context(dataset, 40)
 
 
 def test_empty_and_full_sentences():
@@ -179,6 +211,8 @@ def test_a_transform_is_refused():
 def test_missing_id():
     with pytest.raises(ValueError, match="Row 2 has no document_id"):
         add_context(make(documents=["a", "a", None, "b", "b"]), 10)
+    with pytest.raises(ValueError, match="Row 1 has no sentence_id"):
+        add_context(make(order=[0.0, float("nan"), 2.0, 3.0, 4.0]), 10)
 
 
 def test_same_call_comes_from_the_cache(tmp_path, monkeypatch):
