@@ -37,6 +37,8 @@ from span_marker.types import Columns
 
 logger = logging.get_logger(__name__)
 
+_LENGTH = "length"
+"""Column of training rows: number of tokens that the encoder reads for the row."""
 _MODEL_COLUMNS = ("input_ids", "num_spans", "start_position_ids", "end_position_ids", "labels")
 
 
@@ -275,8 +277,9 @@ class Trainer(EvaluatingTrainer):
         card.set_hyperparameters(self.args)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
         self.model.config.trained_with_document_context = has_documents(dataset.column_names)
-        rows = rows.add_column(self.args.length_column_name, sequence_lengths(rows))
-        with overridden(self, train_dataset=rows):
+        rows = rows.add_column(_LENGTH, sequence_lengths(rows))
+        # Under a name of its own: the arguments' may be that of another column.
+        with overridden(self, train_dataset=rows), overridden(self.args, length_column_name=_LENGTH):
             loader: DataLoader[Any] = super().get_train_dataloader()
         return loader
 
@@ -335,7 +338,7 @@ class Trainer(EvaluatingTrainer):
 
     def _set_signature_columns_if_needed(self) -> None:
         """Name the columns that batches are made of: the collator's, not the arguments of the model's forward."""
-        self._signature_columns = [*_MODEL_COLUMNS, *EVALUATION_COLUMNS, self.args.length_column_name]
+        self._signature_columns = [*_MODEL_COLUMNS, *EVALUATION_COLUMNS, _LENGTH]
 
     # ---- Model card ----
 

@@ -222,6 +222,8 @@ def test_rows_of_similar_length_share_a_batch(start, tmp_path):
         {"skip_memory_metrics": False},
         {"label_names": ["labels"]},
         {"train_sampling_strategy": "batch_rebalance"},
+        {"length_column_name": "labels"},
+        {"length_column_name": "num_spans", "train_sampling_strategy": "batch_rebalance"},
         {"eval_on_start": True, "eval_strategy": "steps", "eval_steps": 2, "eval_delay": 1},
     ],
     ids=lambda settings: next(iter(settings)),
