@@ -26,6 +26,7 @@ from span_marker.trainer_data import (
     PreparedData,
     choose_dataset,
     find_tags,
+    overlooked_tags,
     prepare,
     require_dataset,
     require_entities,
@@ -310,6 +311,13 @@ class Trainer(EvaluatingTrainer):
         """
         normalizer = self.label_normalizer
         tagged = self.column in require_dataset(test_dataset, "test").column_names
+        other = overlooked_tags(test_dataset, self.column, normalizer.scheme.tags)
+        if other is not None:
+            logger.warning(
+                f"The test set has no column {self.column!r}, so that its entities are found but not scored. Its tags "
+                f"seem to be in {other!r}: pass dataset.rename_column({other!r}, {self.column!r}), or make the Trainer "
+                f"with column={other!r}."
+            )
         return self._evaluation_loader(test_dataset, "test", normalizer if tagged else None)
 
     def _evaluation_loader(self, dataset: Dataset, name: str, normalizer: LabelNormalizer | None) -> DataLoader[Any]:

@@ -20,6 +20,7 @@ from span_marker.label_columns import NER_TAGS, TOKENS, labels_from_dataset, res
 from span_marker.label_normalizer import LabelNormalizer, summarize_labels
 from span_marker.label_summary import LabelSummary
 from span_marker.preprocessing import preprocess
+from span_marker.schemes import OUTSIDE
 from span_marker.span_columns import entity_table
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_evaluation import pack_entities
@@ -36,6 +37,7 @@ KEPT_WORDS = "num_words"
 ALL_WORDS = "all_words"
 """Column of evaluation rows: number of the sentence's words."""
 EVALUATION_COLUMNS = (ROW, ENTITIES, KEPT_WORDS, ALL_WORDS)
+_USUAL_TAGS = (NER_TAGS, "tags")
 
 
 class Collator(Protocol):
@@ -259,6 +261,31 @@ def find_tags(datasets: Mapping[str, Any], column: str) -> list[str] | None:
         if getattr(getattr(dataset.features[column], "feature", None), "names", None):
             break
     return list(tags) or None
+
+
+def overlooked_tags(dataset: Dataset, column: str, tags: Sequence[str]) -> str | None:
+    """Find the column that seems to hold the tags of a data set, where it is not the one that should.
+
+    Args:
+        dataset: The data set.
+        column: The column that should.
+        tags: The model's tags.
+
+    Returns:
+        A column with a usual name, or with one of the model's tags other than "O". ``None``: there is none, or the
+        data set has the right one.
+    """
+    columns: list[str] = dataset.column_names
+    for name in () if column in columns else columns:
+        if name == TOKENS:
+            continue
+        try:
+            found = labels_from_dataset(dataset, name)
+        except ValueError:  # it does not hold a tag a word
+            continue
+        if name in _USUAL_TAGS or set(found or ()) & set(tags) - {OUTSIDE}:
+            return name
+    return None
 
 
 @dataclass

@@ -597,6 +597,13 @@ def test_predictions_without_tags(make, dataset):
     assert plain(output.metrics) == {}
 
 
+def test_regression_tags_in_another_column_are_missed(make, dataset, caplog):
+    output = make(column="tags").predict(dataset)
+    assert output.label_ids is None
+    assert "The test set has no column 'tags', so that its entities are found but not scored" in caplog.text
+    assert "seem to be in 'ner_tags': pass dataset.rename_column('ner_tags', 'tags')" in caplog.text
+
+
 def test_predictions_keep_the_order(make, dataset):
     trainer = make(per_device_eval_batch_size=2)
     order = [3, 0, 5, 1, 4, 2]
