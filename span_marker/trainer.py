@@ -69,6 +69,12 @@ class Trainer(EvaluatingTrainer):
             returns are decoded instead.
         column: The column of the tags.
         num_proc: Number of processes that preprocess. ``None``: this one.
+        compute_loss_func: Computes the loss of training in place of the model, from its outputs, the label ids and
+            ``num_items_in_batch``, the number of spans in an optimizer step. The outputs have ``logits``, shape
+            ``[batch, spans, labels]``, and with a span filter its log-odds, ``filter_scores``, shape ``[batch,
+            spans]``; the label ids, shape ``[batch, spans]``, are -100 where a span is padding, whose logits are
+            undefined. ``eval_loss`` stays the cross entropy.
+        optimizer_cls_and_kwargs: Class of the optimizer and its arguments, in place of those that ``args`` ask for.
 
     Raises:
         TypeError: The model is no span marker model, or a data set is none that is supported.
@@ -94,6 +100,8 @@ class Trainer(EvaluatingTrainer):
         *,
         column: str = NER_TAGS,
         num_proc: int | None = None,
+        compute_loss_func: Callable[..., Tensor] | None = None,
+        optimizer_cls_and_kwargs: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
     ) -> None:
         self.column = column
         self.num_proc = num_proc
@@ -119,6 +127,8 @@ class Trainer(EvaluatingTrainer):
             callbacks=callbacks,
             optimizers=optimizers,
             preprocess_logits_for_metrics=preprocess_logits_for_metrics,
+            compute_loss_func=compute_loss_func,
+            optimizer_cls_and_kwargs=optimizer_cls_and_kwargs,
         )
         self._adopt(self.model)
 

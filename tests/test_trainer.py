@@ -84,6 +84,8 @@ def test_signature():
         "preprocess_logits_for_metrics",
         "column",
         "num_proc",
+        "compute_loss_func",
+        "optimizer_cls_and_kwargs",
     ]
     assert Trainer.REQUIRED_COLUMNS == ("tokens", "ner_tags")
     assert Trainer.OPTIONAL_COLUMNS == ("document_id", "sentence_id")
