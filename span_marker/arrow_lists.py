@@ -12,6 +12,18 @@ MOST_VALUES = int(np.iinfo(np.int32).max)
 """Most integers of a column whose offsets have 32 bits."""
 
 
+def as_lists(column: Any) -> Any:
+    """Give a column without rows, which may have no type yet, that of lists.
+
+    Args:
+        column: An array or chunked array of lists.
+
+    Returns:
+        The same; a column of no type as one of lists of integers.
+    """
+    return column.cast(pa.list_(pa.int64())) if pa.types.is_null(column.type) else column
+
+
 def read_lists(column: Any) -> tuple[IntArray, IntArray]:
     """Read a column of integer lists.
 
@@ -21,8 +33,7 @@ def read_lists(column: Any) -> tuple[IntArray, IntArray]:
     Returns:
         The integers of all rows, shape ``[integers]``, and the length of each row, shape ``[rows]``.
     """
-    if pa.types.is_null(column.type):  # a column without rows
-        column = column.cast(pa.list_(pa.int64()))
+    column = as_lists(column)
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     nothing = np.zeros(0, dtype=np.int64)
     values = [chunk.flatten().to_numpy(zero_copy_only=False).astype(np.int64, copy=False) for chunk in chunks]

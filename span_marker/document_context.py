@@ -6,19 +6,24 @@ of its document's tokens, and finding all ranges takes a few array operations on
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from transformers.utils import logging
 
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.fingerprints import derive_fingerprint
+from span_marker.formats import refuse_transform
 from span_marker.ragged import offsets_of, ranges
 from span_marker.types import IntArray
+
+logger = logging.get_logger(__name__)
 
 DOCUMENT_ID = "document_id"
 SENTENCE_ID = "sentence_id"
@@ -43,6 +48,22 @@ class _Contexts(NamedTuple):
     before: IntArray
 
 
+def has_documents(columns: Collection[str]) -> bool:
+    """Tell whether sentences get document-level context; warn where only half of what it needs is there.
+
+    Args:
+        columns: Names of the data set's columns.
+    """
+    present = [name for name in (DOCUMENT_ID, SENTENCE_ID) if name in columns]
+    if len(present) == 1:
+        missing = SENTENCE_ID if present == [DOCUMENT_ID] else DOCUMENT_ID
+        logger.warning_once(
+            f"The data set has {present[0]!r} but no {missing!r}, so that its sentences get no document-level context. "
+            f"Add the column {missing!r} for context, or remove {present[0]!r}."
+        )
+    return len(present) == 2
+
+
 def add_context(
     dataset: datasets.Dataset,
     model_max_length: int,
@@ -56,8 +77,9 @@ def add_context(
 
     Args:
         dataset: One row a sentence, in any order, with the columns ``input_ids``, ``start_position_ids``,
-            ``end_position_ids``, ``document_id`` and ``sentence_id``. Ids are numbers or strings; sentences are ordered
-            by theirs (numbers in strings count as numbers), those with equal ids as they come.
+            ``end_position_ids``, ``document_id`` and ``sentence_id``. Ids are numbers, dates or strings; sentences are
+            ordered by theirs, those with equal ids as they come. Strings are ordered as numbers where all of them are
+            different numbers, or else with the digits within them as numbers: "s2" before "s10", "1.2" before "1.10".
         model_max_length: Most tokens of a row, special tokens included.
         max_prev_context: Most sentences before. None: no limit.
         max_next_context: Most sentences after. None: no limit.
@@ -68,7 +90,7 @@ def add_context(
         The rows in their order, the three columns with tokens and positions rewritten and moved to the end.
 
     Raises:
-        ValueError: A column is missing, or a row has no id.
+        ValueError: A column is missing, a row has no id, ids are lists or the like, or the data set has a transform.
     """
     _check(dataset)
     columns = [*(name for name in dataset.column_names if name not in _REWRITTEN), *_REWRITTEN]
@@ -95,8 +117,9 @@ def _check(dataset: datasets.Dataset) -> None:
     """Refuse a data set without the columns, or with rows that belong to no document.
 
     Raises:
-        ValueError: A column is missing, or a row has no id.
+        ValueError: A column is missing, a row has no id, ids are lists or the like, or the data set has a transform.
     """
+    refuse_transform(dataset)
     for name in (*_REWRITTEN, DOCUMENT_ID, SENTENCE_ID):
         if name not in dataset.column_names:
             raise ValueError(
@@ -104,7 +127,13 @@ def _check(dataset: datasets.Dataset) -> None:
                 f"{', '.join(map(repr, dataset.column_names))}."
             )
     for name in (DOCUMENT_ID, SENTENCE_ID):
-        missing = pc.is_null(_column(dataset, name)).to_numpy()
+        ids = _column(dataset, name)
+        if pa.types.is_nested(ids.type):
+            raise ValueError(
+                f"The column {name!r} holds values of type {ids.type}. Expected numbers, dates or strings: give each "
+                "row one such id."
+            )
+        missing = pc.is_null(ids, nan_is_null=True).to_numpy()
         if missing.any():
             raise ValueError(
                 f"Row {int(np.argmax(missing))} has no {name}. Give every row one, or leave both columns out."
@@ -202,17 +231,30 @@ def _order(dataset: datasets.Dataset) -> tuple[IntArray, IntArray]:
     """Number the documents of the rows, and sort the rows by document and sentence. Shape: ``[rows]`` each."""
     documents = pc.dictionary_encode(_column(dataset, DOCUMENT_ID)).combine_chunks().indices.to_numpy()
     sentences = pc.dictionary_encode(_column(dataset, SENTENCE_ID)).combine_chunks()
-    names = sentences.dictionary.to_pylist()
-    ranks = np.empty(len(names), dtype=np.int64)
-    ranks[sorted(range(len(names)), key=lambda index: _natural(names[index]))] = np.arange(len(names))
+    keys = _sort_keys(sentences.dictionary.to_pylist())
+    ranks = np.empty(len(keys), dtype=np.int64)
+    ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return documents.astype(np.int64), np.lexsort((ranks[sentences.indices.to_numpy()], documents))
 
 
-def _natural(name: Any) -> Any:
-    """Sort strings with their numbers as numbers: "s2" before "s10"."""
-    if not isinstance(name, str):
-        return name
-    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]+)", name))]
+def _sort_keys(names: list[Any]) -> list[Any]:
+    """Find what to sort different ids by: strings by their values if they are different numbers, or else naturally."""
+    if not all(isinstance(name, str) for name in names):
+        return names
+    try:
+        numbers = [Decimal(name) for name in names]  # exact, unlike floats, for ids of any length
+    except InvalidOperation:
+        numbers = []
+    if all(map(Decimal.is_finite, numbers)) and len(set(numbers)) == len(names):
+        return numbers
+    return [_natural(name) for name in names]
+
+
+def _natural(name: str) -> list[Any]:
+    """Sort strings with the digits within them as numbers: "s2" before "s10"."""
+    parts = re.split(r"([0-9]+)", name)
+    parts[1::2] = [digits.lstrip("0") for digits in parts[1::2]]
+    return [(len(part), part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _column(dataset: datasets.Dataset, name: str) -> Any:

@@ -14,8 +14,9 @@ from transformers.utils import logging
 from span_marker.classification import classify_kept_spans, classify_spans
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import decode
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
-from span_marker.sentence_batches import SentenceBatches
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
+from span_marker.formats import refuse_transform
+from span_marker.sentence_batches import SentenceBatches, require_batch_size
 from span_marker.span_columns import outrule_blank_ends
 from span_marker.types import Columns, Sentences
 from span_marker.word_encoding import EncodedWords
@@ -62,7 +63,7 @@ def predict(
         batch_size: Number of sentences in a forward pass.
         show_progress_bar: Whether to show progress.
         is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
-            ``None``: told by their spaces, as above.
+            ``None``: told by their spaces, as above. For other inputs it can be left out, and must not contradict them.
         span_filter: Whether to run only the candidate spans that the model's span filter keeps (true) or all of them
             (false). ``None``: the former if the model has a calibrated one.
 
@@ -73,12 +74,12 @@ def predict(
         of words.
 
     Raises:
-        TypeError: The inputs are none of these.
-        ValueError: The batch size is not positive, a data set lacks ``tokens``, the model has no entity types, or no
-            calibrated span filter where one is asked for.
+        TypeError: The inputs are none of these, or another argument is of a wrong type.
+        ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the inputs are not
+            what ``is_split_into_words`` says, the model has no entity types, or no calibrated span filter where one is
+            asked for.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, but it is {batch_size}.")
+    require_batch_size(batch_size)
     if not model.config.has_labels:
         raise ValueError("The model has no entity types yet. Train it, or load a trained one.")
     if span_filter and not model.config.filters_spans:
@@ -148,16 +149,22 @@ def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
     """Bring the inputs of `predict` into one form.
 
     Raises:
-        TypeError: They are none of the accepted forms.
-        ValueError: A data set lacks ``tokens``.
+        TypeError: They are none of the accepted forms, or ``is_split_into_words`` is no truth value.
+        ValueError: A data set lacks ``tokens`` or has a transform, or the inputs are not what ``is_split_into_words``
+            says.
     """
+    if not isinstance(is_split_into_words, bool | None):
+        raise TypeError(f"is_split_into_words must be True, False or None, but it is {is_split_into_words!r}.")
     if isinstance(inputs, Dataset):
+        refuse_transform(inputs)
+        inputs = inputs.with_format(None)
         if "tokens" not in inputs.column_names:
             raise ValueError(f"The data set needs a column 'tokens', but it has {', '.join(inputs.column_names)}.")
-        ids = (DOCUMENT_ID, SENTENCE_ID)
-        documents = {name: list(inputs[name]) for name in ids} if set(ids) <= set(inputs.column_names) else {}
-        return Inputs(_checked(list(inputs["tokens"])), False, documents)
+        ids = (DOCUMENT_ID, SENTENCE_ID) if has_documents(inputs.column_names) else ()
+        documents = {name: list(inputs[name]) for name in ids}
+        return Inputs(_checked(list(inputs["tokens"]), is_split_into_words), False, documents)
     if isinstance(inputs, str):
+        _require_agreement([inputs], is_split_into_words)
         return Inputs([inputs], True, {})
     if not isinstance(inputs, Sequence) or isinstance(inputs, bytes):
         raise TypeError(f"{_EXPECTED}, but got {type(inputs).__name__}.")
@@ -166,17 +173,34 @@ def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
         if is_split_into_words is None:
             is_split_into_words = len(inputs) > 1 and not any(" " in item for item in inputs)
         return Inputs([inputs], True, {}) if is_split_into_words else Inputs(inputs, False, {})
-    return Inputs(_checked(inputs), False, {})
+    return Inputs(_checked(inputs, is_split_into_words), False, {})
 
 
 _EXPECTED = "Expected a text, a list of texts, a list of words, a list of lists of words, or a Dataset"
 
 
-def _checked(sentences: list[Any]) -> Sentences:
-    """Refuse what is neither all texts nor all lists of words.
+def _require_agreement(sentences: list[Any], is_split_into_words: bool | None) -> None:
+    """Refuse texts that are said to be split into words, and lists of words that are said not to be.
+
+    Raises:
+        ValueError: With the first of them.
+    """
+    if is_split_into_words is None or not sentences or is_split_into_words is not isinstance(sentences[0], str):
+        return
+    given, remedy = (
+        ("a text", "Pass its words as a list, for instance text.split(), or leave the argument out.")
+        if is_split_into_words
+        else ("a list of words", "Pass texts, or leave the argument out.")
+    )
+    raise ValueError(f"is_split_into_words={is_split_into_words}, but got {given}: {sentences[0]!r:.60}. {remedy}")
+
+
+def _checked(sentences: list[Any], is_split_into_words: bool | None) -> Sentences:
+    """Refuse what is neither all texts nor all lists of words, or not of the kind that it is said to be.
 
     Raises:
         TypeError: With the first row that does not fit.
+        ValueError: The rows are all of the other kind.
     """
     kind = str if sentences and isinstance(sentences[0], str) else list | tuple
     for row, sentence in enumerate(sentences):
@@ -188,6 +212,7 @@ def _checked(sentences: list[Any]) -> Sentences:
         except TypeError as error:
             place, word = next((place, word) for place, word in enumerate(sentence) if not isinstance(word, str))
             raise TypeError(f"{_EXPECTED}, but word {place} of row {row} is {word!r:.60}.") from error
+    _require_agreement(sentences, is_split_into_words)
     return sentences
 
 

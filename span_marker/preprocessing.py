@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context, has_documents
 from span_marker.fingerprints import derive_fingerprint
+from span_marker.formats import refuse_transform
 from span_marker.label_normalizer import LabelNormalizer
 from span_marker.ragged import offsets_of
 from span_marker.span_columns import span_columns, span_labels, spans_with_ends
@@ -74,12 +75,14 @@ def preprocess(
         ``num_words`` (number of words that fit the model), ``blank_words`` and ``entities`` (for an evaluation).
 
     Raises:
-        ValueError: A column is missing, a row is not a list of words, or has not one tag a word.
+        ValueError: A column is missing, a row is not a list of words, or has not one tag a word, or the data set has a
+            transform.
     """
+    refuse_transform(dataset)
     length, markers = tokenizer.model_max_length, config.marker_max_length
     if not is_preprocessed(dataset):
         dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, for_evaluation, num_proc)
-        if {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names):
+        if has_documents(dataset.column_names):
             dataset = add_context(
                 dataset,
                 length,

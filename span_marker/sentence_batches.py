@@ -1,6 +1,8 @@
 """Sentences to collated batches for prediction, sentences of like length together."""
 
 from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +21,22 @@ from span_marker.word_encoding import EncodedWords
 logger = logging.get_logger(__name__)
 
 
+def require_batch_size(batch_size: Any) -> None:
+    """Refuse what is no number of sentences.
+
+    Args:
+        batch_size: What was given.
+
+    Raises:
+        TypeError: It is no integer.
+        ValueError: It is not positive.
+    """
+    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral):
+        raise TypeError(f"batch_size must be an integer of at least 1, but it is {batch_size!r}.")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, but it is {batch_size}.")
+
+
 class SentenceBatches:
     """Encoded sentences, cut into batches from the most costly to the least, so that a batch has little padding.
 
@@ -30,6 +48,10 @@ class SentenceBatches:
         tokenizer: The model's tokenizer.
         config: The model's configuration.
         batch_size: Number of sentences in a batch.
+
+    Raises:
+        TypeError: The batch size is no integer.
+        ValueError: It is not positive.
     """
 
     def __init__(
@@ -40,6 +62,7 @@ class SentenceBatches:
         config: SpanMarkerConfig,
         batch_size: int,
     ) -> None:
+        require_batch_size(batch_size)
         self.encoded: EncodedWords = tokenizer.encode(sentences)
         _warn_of_cut_sentences(self.encoded, tokenizer.model_max_length)
         self._columns = span_columns(self.encoded, config.entity_max_length)

@@ -15,7 +15,7 @@ from transformers.utils import CONFIG_NAME, logging
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import SpanMarkerDataCollator
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.loading import naming
@@ -30,6 +30,7 @@ from span_marker.trainer_data import (
     PreparedData,
     choose_dataset,
     find_tags,
+    overlooked_tags,
     prepare,
     require_dataset,
     require_entities,
@@ -43,6 +44,8 @@ logger = logging.get_logger(__name__)
 training_logger = logging.get_logger("transformers")
 """Tells of a training what transformers' Trainer tells of it, at the arguments' ``log_level``."""
 
+_LENGTH = "length"
+"""Column of training rows: number of tokens that the encoder reads for the row."""
 _MODEL_COLUMNS = ("input_ids", "num_spans", "start_position_ids", "end_position_ids", "labels")
 
 
@@ -75,11 +78,17 @@ class Trainer(EvaluatingTrainer):
         negative_span_ratio: Share of the candidate spans without an entity to train on, drawn anew in each epoch, above
             0 and at most 1. ``None``: all of them. A small share takes a fraction of the time; evaluation and
             prediction look at all spans.
+        compute_loss_func: Computes the loss of training in place of the model, from its outputs, the label ids and
+            ``num_items_in_batch``, the number of spans in an optimizer step. The outputs have ``logits``, shape
+            ``[batch, spans, labels]``, and with a span filter its log-odds, ``filter_scores``, shape ``[batch,
+            spans]``; the label ids, shape ``[batch, spans]``, are -100 where a span is padding, whose logits are
+            undefined. ``eval_loss`` stays the cross entropy.
+        optimizer_cls_and_kwargs: Class of the optimizer and its arguments, in place of those that ``args`` ask for.
 
     Raises:
         TypeError: The model is no span marker model, or a data set is none that is supported.
-        ValueError: Labels cannot be found, the given optimizer does not know the classifier that they need, or
-            ``negative_span_ratio`` is out of range.
+        ValueError: Labels cannot be found, the given optimizer does not know the classifier that they need, a data set
+            has a transform, or ``negative_span_ratio`` is out of range.
     """
 
     REQUIRED_COLUMNS: ClassVar[tuple[str, ...]] = (TOKENS, NER_TAGS)
@@ -101,6 +110,8 @@ class Trainer(EvaluatingTrainer):
         column: str = NER_TAGS,
         num_proc: int | None = None,
         negative_span_ratio: float | None = None,
+        compute_loss_func: Callable[..., Tensor] | None = None,
+        optimizer_cls_and_kwargs: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
     ) -> None:
         if negative_span_ratio is not None and not 0 < negative_span_ratio <= 1:
             raise ValueError(f"negative_span_ratio must be above 0 and at most 1, but it is {negative_span_ratio!r}.")
@@ -129,6 +140,8 @@ class Trainer(EvaluatingTrainer):
             callbacks=callbacks,
             optimizers=optimizers,
             preprocess_logits_for_metrics=preprocess_logits_for_metrics,
+            compute_loss_func=compute_loss_func,
+            optimizer_cls_and_kwargs=optimizer_cls_and_kwargs,
         )
         self._adopt(self.model)
 
@@ -280,11 +293,13 @@ class Trainer(EvaluatingTrainer):
             The batches.
 
         Raises:
-            ValueError: There is no training set, or it has no entity that can be learnt.
+            ValueError: There is no training set, or it has no row, or no entity that can be learnt.
         """
         if self.train_dataset is None:
             raise ValueError("Training needs sentences: Trainer(..., train_dataset=...).")
         dataset = require_dataset(self.train_dataset, "training")
+        if not len(dataset):
+            raise ValueError("The training set has no rows. Check how it was loaded, and what it was filtered by.")
         self._adopt_labels(self.model)
         rows = self.preprocess_dataset(dataset, dataset_name="training")
         card = self.model.model_card_data
@@ -295,12 +310,14 @@ class Trainer(EvaluatingTrainer):
             card.set_training_data(prepared.tagged, prepared.summary)
         card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
-        self.model.config.trained_with_document_context = {DOCUMENT_ID, SENTENCE_ID} <= set(dataset.column_names)
-        rows = rows.add_column(self.args.length_column_name, sequence_lengths(rows))
+        self.model.config.trained_with_document_context = has_documents(dataset.column_names)
+        rows = rows.add_column(_LENGTH, sequence_lengths(rows))
         collate: Any = self.data_collator
         if self.negative_span_ratio is not None:
             collate = SamplingCollator(collate, self.model.config.outside_id, self.negative_span_ratio)
-        with overridden(self, train_dataset=rows, data_collator=collate):
+        # Under a name of its own: the arguments' may be that of another column.
+        lengths_named = overridden(self.args, length_column_name=_LENGTH)
+        with overridden(self, train_dataset=rows, data_collator=collate), lengths_named:
             loader: DataLoader[Any] = super().get_train_dataloader()
         return loader
 
@@ -331,6 +348,13 @@ class Trainer(EvaluatingTrainer):
         """
         normalizer = self.label_normalizer
         tagged = self.column in require_dataset(test_dataset, "test").column_names
+        other = overlooked_tags(test_dataset, self.column, normalizer.scheme.tags)
+        if other is not None:
+            logger.warning(
+                f"The test set has no column {self.column!r}, so that its entities are found but not scored. Its tags "
+                f"seem to be in {other!r}: pass dataset.rename_column({other!r}, {self.column!r}), or make the Trainer "
+                f"with column={other!r}."
+            )
         return self._evaluation_loader(test_dataset, "test", normalizer if tagged else None)
 
     def _evaluation_loader(self, dataset: Dataset, name: str, normalizer: LabelNormalizer | None) -> DataLoader[Any]:
@@ -340,10 +364,10 @@ class Trainer(EvaluatingTrainer):
                 f"The {name} set is preprocessed already, so that its sentences are spread over rows. Evaluation needs "
                 "whole sentences: pass the data set as it was, with 'tokens' and tags."
             )
-        if self.model.config.trained_with_document_context and DOCUMENT_ID not in dataset.column_names:
+        if self.model.config.trained_with_document_context and not has_documents(dataset.column_names):
             logger.warning_once(
-                f"The model was trained with document-level context, but the {name} set has no '{DOCUMENT_ID}' and "
-                f"'{SENTENCE_ID}'. Add them for predictions as good as in training."
+                f"The model was trained with document-level context, but the {name} set lacks '{DOCUMENT_ID}' or "
+                f"'{SENTENCE_ID}'. Add both for predictions as good as in training."
             )
         prepared = self._prepare(dataset, name, normalizer, self.tokenizer)
         if prepared.loader is not None:
@@ -359,7 +383,7 @@ class Trainer(EvaluatingTrainer):
 
     def _set_signature_columns_if_needed(self) -> None:
         """Name the columns that batches are made of: the collator's, not the arguments of the model's forward."""
-        self._signature_columns = [*_MODEL_COLUMNS, *EVALUATION_COLUMNS, self.args.length_column_name]
+        self._signature_columns = [*_MODEL_COLUMNS, *EVALUATION_COLUMNS, _LENGTH]
 
     # ---- Model card ----
 

@@ -12,12 +12,15 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import DataLoader, Sampler
 from torch.utils.data import IterableDataset as TorchIterableDataset
 
+from span_marker.arrow_lists import as_lists
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.coverage import CoverageReport, entity_coverage
+from span_marker.formats import refuse_transform
 from span_marker.label_columns import NER_TAGS, TOKENS, labels_from_dataset, resolve_tags
 from span_marker.label_normalizer import LabelNormalizer, summarize_labels
 from span_marker.label_summary import LabelSummary
 from span_marker.preprocessing import BLANK_WORDS, preprocess
+from span_marker.schemes import OUTSIDE
 from span_marker.span_columns import entity_table
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_evaluation import pack_entities
@@ -34,6 +37,7 @@ KEPT_WORDS = "num_words"
 ALL_WORDS = "all_words"
 """Column of evaluation rows: number of the sentence's words."""
 EVALUATION_COLUMNS = (ROW, ENTITIES, KEPT_WORDS, ALL_WORDS, BLANK_WORDS)
+_USUAL_TAGS = (NER_TAGS, "tags")
 
 
 class Collator(Protocol):
@@ -166,8 +170,10 @@ def require_dataset(dataset: Any, name: str) -> Dataset:
 
     Raises:
         TypeError: It is a stream, several splits, or no data set at all.
+        ValueError: It has a transform.
     """
     if isinstance(dataset, Dataset):
+        refuse_transform(dataset, name)
         return dataset
     if isinstance(dataset, Mapping):
         remedy = f"Pass one of its splits: {', '.join(map(str, dataset))}."
@@ -196,7 +202,7 @@ def choose_dataset(given: Any, own: Any) -> tuple[str, Dataset]:
 
     Raises:
         TypeError: It is none that is supported.
-        ValueError: There is none, or none of this name.
+        ValueError: There is none, none of this name, or it has a transform.
     """
     if isinstance(given, str):
         if not isinstance(own, Mapping) or given not in own:
@@ -240,7 +246,7 @@ def find_tags(datasets: Mapping[str, Any], column: str) -> list[str] | None:
         column: The column of the tags.
 
     Returns:
-        The tags, in the order of their ids; ``None`` without a data set.
+        The tags, in the order of their ids; ``None`` without any.
 
     Raises:
         ValueError: The tags are numbers without names.
@@ -249,15 +255,40 @@ def find_tags(datasets: Mapping[str, Any], column: str) -> list[str] | None:
     for name, dataset in datasets.items():
         require_columns(dataset, [column], name)
         found = labels_from_dataset(dataset, column)
-        if found is None:
+        if found is None and len(dataset):
             raise ValueError(
                 f"The model has no labels, and the tags of the {name} set are numbers without names. Pass the names "
                 "in the order of their ids: SpanMarkerModel.from_pretrained(encoder, labels=['O', 'B-PER', ...])."
             )
-        tags |= dict.fromkeys(found)
+        tags |= dict.fromkeys(found or ())
         if getattr(getattr(dataset.features[column], "feature", None), "names", None):
             break
     return list(tags) or None
+
+
+def overlooked_tags(dataset: Dataset, column: str, tags: Sequence[str]) -> str | None:
+    """Find the column that seems to hold the tags of a data set, where it is not the one that should.
+
+    Args:
+        dataset: The data set.
+        column: The column that should.
+        tags: The model's tags.
+
+    Returns:
+        A column with a usual name, or with one of the model's tags other than "O". ``None``: there is none, or the
+        data set has the right one.
+    """
+    columns: list[str] = dataset.column_names
+    for name in () if column in columns else columns:
+        if name == TOKENS:
+            continue
+        try:
+            found = labels_from_dataset(dataset, name)
+        except ValueError:  # it does not hold a tag a word
+            continue
+        if name in _USUAL_TAGS or set(found or ()) & set(tags) - {OUTSIDE}:
+            return name
+    return None
 
 
 @dataclass
@@ -314,11 +345,11 @@ def prepare(
     sentences = preprocess(
         dataset, normalizer, tokenizer, config=config, spread=False, for_evaluation=True, num_proc=num_proc
     )
-    num_words: IntArray = pc.list_value_length(_column(dataset, TOKENS)).to_numpy().astype(np.int64)
+    num_words: IntArray = pc.list_value_length(as_lists(_column(dataset, TOKENS))).to_numpy().astype(np.int64)
     sentences = sentences.add_column(ALL_WORDS, num_words).add_column(ROW, np.arange(len(num_words)))
     if normalizer is None:
         return PreparedData(dataset, sentences)
-    tags = _column(dataset, NER_TAGS)
+    tags = as_lists(_column(dataset, NER_TAGS))
     summary = summarize_labels(normalizer, tags)
     coverage = entity_coverage(
         normalizer.entities(tags),

@@ -158,6 +158,16 @@ def test_incomplete_corpus_names_the_missing_file(capsys, tmp_path, no_shared):
         ('\n["a"]\n', "line 2: expected an object"),
         ('{"tokens": ["a"], "ner_tags": [0]}\n', "line 1: expected an object whose tokens and ner_tags"),
         ('{"tokens": ["a"], "ner_tags": []}\n', "line 1 has 1 tokens but 0 tags"),
+        (
+            '{"tokens": [], "ner_tags": []}\n\n{"tokens": [], "ner_tags": [], "genre": "x"}\n',
+            "line 3 has tokens (list), ner_tags (list), genre (str), but the first sentence of the file has",
+        ),
+        (
+            '{"tokens": [], "ner_tags": [], "document_id": 1}\n{"tokens": [], "ner_tags": [], "document_id": "1"}\n',
+            "line 2 has tokens (list), ner_tags (list), document_id (str), but the first",
+        ),
+        ('{"tokens": ["\\ud800"], "ner_tags": ["O"]}\n', "holds what a data set cannot"),
+        ('{"tokens": [], "ner_tags": [], "sentence_id": 9223372036854775808}\n', "holds what a data set cannot"),
     ],
 )
 def test_malformed_file_is_reported_with_its_line(capsys, tmp_path, text, message):
@@ -166,6 +176,15 @@ def test_malformed_file_is_reported_with_its_line(capsys, tmp_path, text, messag
     error = fails(capsys, "--data", str(folder), "--output", str(tmp_path / "out"))
     assert "test.jsonl" in error
     assert message in error
+
+
+def test_regression_legal_files_are_refused(tmp_path):
+    rows = [ROWS[0] | {"document_id": 1}, {"tokens": ["a\u2028b", "c\x85"], "ner_tags": ["O", "O"], "document_id": 2}]
+    folder = write_corpus(tmp_path / "legal", rows=rows)
+    text = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    (folder / "train.jsonl").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    for split in load_corpus(str(folder)).values():
+        assert split[:] == {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def test_file_that_is_not_utf8_is_reported(capsys, tmp_path):

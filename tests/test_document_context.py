@@ -1,12 +1,15 @@
+from datetime import date, datetime
+
 import datasets
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Sequence, Value, load_from_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers.utils import logging
 
 from span_marker import document_context
-from span_marker.document_context import add_context
+from span_marker.document_context import add_context, has_documents
 
 FIRST, LAST = 101, 102
 LENGTHS = [3, 4, 2, 5, 3]
@@ -114,6 +117,7 @@ def test_interleaved_documents():
         ([7, 7, -1, -1, -1], [-5, 0, 1, 2, 3]),
         ([7, 7, 3, 3, 3], [0.5, 1.5, 2.5, 3.0, 4.0]),
         (["x", "x", "y", "y", "y"], [1, 1, 1, 1, 1]),
+        ([date(2020, 1, 2)] * 2 + [date(2020, 1, 1)] * 3, [datetime(2020, 1, day) for day in (1, 2, 3, 10, 20)]),
     ],
 )
 def test_ids_of_any_type(documents, order):
@@ -122,6 +126,35 @@ def test_ids_of_any_type(documents, order):
     backwards = make(documents=documents, order=order).select([4, 3, 2, 1, 0])
     if order[0] != order[1]:
         assert texts(add_context(backwards, 40)) == texts(result)[::-1]
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        ["-3", "-2", "-1", "0", "10"],
+        ["0.25", "0.5", "1e0", "02", "10.0"],
+        ["1.1", "1.2", "1.9", "1.10", "2.1"],  # sections: as numbers, 1.1 and 1.10 were the same
+        ["1", "10", "nan", "x2", "x10"],
+        ["1", "2", "10", "inf", "s"],
+        ["3", "03", "4", "10", "011"],
+        ["9007199254740992", "9007199254740993", "1" * 5000, "1" * 4999 + "2", "2" + "0" * 5000],
+        ["s3", "s" + "1" * 5000, "s" + "1" * 4999 + "2", "s2" + "0" * 5000, "t"],
+    ],
+)
+def test_regression_order_of_strings(ordered):
+    result = add_context(make(order=ordered), 40)
+    assert texts(result)[0] == join(0, 1, 2, 3, 4)
+    shuffled = [3, 0, 4, 1, 2] if ordered[0] != "3" else [0, 1, 4, 3, 2]  # "3" and "03" are equal
+    again = add_context(make(order=ordered).select(shuffled), 40)
+    assert texts(again)[0] == join(0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["document_id", "sentence_id"])
+@pytest.mark.parametrize("value", [[1, 2], {"part": 1}])
+def test_regression_nested_ids(name, value):
+    dataset = make().remove_columns(name).add_column(name, [value] * 5)
+    with pytest.raises(ValueError, match=f"The column '{name}' holds values of type .*Expected numbers, dates or str"):
+        add_context(dataset, 40)
 
 
 def test_empty_and_full_sentences():
@@ -153,14 +186,33 @@ def test_no_rows():
     assert add_context(dataset, 10).num_rows == 0
 
 
+def test_documents_need_both_ids(caplog):
+    logging.warning_once.cache_clear()
+    assert has_documents(["tokens", "document_id", "sentence_id"])
+    assert not has_documents(["tokens"])
+    assert not caplog.records
+    assert not has_documents(["tokens", "document_id"])
+    assert not has_documents(["sentence_id"])
+    missing, other = (record.getMessage() for record in caplog.records)
+    assert "has 'document_id' but no 'sentence_id'" in missing
+    assert "has 'sentence_id' but no 'document_id'" in other
+
+
 def test_missing_column():
     with pytest.raises(ValueError, match=r"needs the column 'sentence_id'; the data set has 'input_ids', 'num_spans'"):
         add_context(make().remove_columns("sentence_id"), 10)
 
 
+def test_a_transform_is_refused():
+    with pytest.raises(ValueError, match="The data set has a transform"):
+        add_context(make().with_transform(lambda batch: batch), 10)
+
+
 def test_missing_id():
     with pytest.raises(ValueError, match="Row 2 has no document_id"):
         add_context(make(documents=["a", "a", None, "b", "b"]), 10)
+    with pytest.raises(ValueError, match="Row 1 has no sentence_id"):
+        add_context(make(order=[0.0, float("nan"), 2.0, 3.0, 4.0]), 10)
 
 
 def test_same_call_comes_from_the_cache(tmp_path, monkeypatch):

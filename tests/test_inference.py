@@ -1,7 +1,9 @@
 import copy
+import re
 import time
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset, DatasetDict
@@ -9,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_models import SENTENCES, TEXTS, collate, give_opinions, make_model
 from tokenizers_zoo import all_tokenizers, llama_bpe, modernbert, unigram, wordpiece, xlm_roberta
+from transformers.utils import logging as transformers_logging
 
 from span_marker import SpanMarkerModel, Trainer, TrainingArguments, classification, inference
 from span_marker.classification import classify_spans
@@ -154,10 +157,35 @@ def test_is_split_into_words_settles_what_a_list_of_strings_is(finder, words):
         check_text(text, row)
 
 
-@pytest.mark.parametrize("settled", [None, True, False])
-def test_is_split_into_words_leaves_other_inputs_alone(finder, settled):
-    for inputs in ("Ada lives", [["Ada", "lives"], ["Ada"]], []):
-        assert finder.predict(inputs, is_split_into_words=settled) == finder.predict(inputs)
+TEXT, WORDS = "Ada lives", [["Ada", "lives"], ["Ada"]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "split"),
+    [
+        (TEXT, False),
+        (WORDS, True),
+        (Dataset.from_dict({"tokens": [TEXT]}), False),
+        (Dataset.from_dict({"tokens": WORDS}), True),
+        ([[]], True),
+    ],
+)
+def test_regression_is_split_into_words_contradicts_the_inputs(finder, inputs, split):
+    assert finder.predict(inputs, is_split_into_words=split) == finder.predict(inputs)
+    given = "a list of words: " if split else "a text: 'Ada lives'. Pass its words as a list, for instance text.split()"
+    with pytest.raises(ValueError, match=f"is_split_into_words={not split}, but got {re.escape(given)}"):
+        finder.predict(inputs, is_split_into_words=not split)
+
+
+@pytest.mark.parametrize("split", [None, True, False])
+def test_no_input_contradicts_is_split_into_words(finder, split):
+    assert finder.predict([], is_split_into_words=split) == []
+
+
+@pytest.mark.parametrize("split", ["no", 1, []])
+def test_regression_is_split_into_words_of_another_type(finder, split):
+    with pytest.raises(TypeError, match=f"must be True, False or None, but it is {re.escape(repr(split))}"):
+        finder.predict(["Ada"], is_split_into_words=split)
 
 
 @pytest.mark.parametrize(
@@ -232,10 +260,38 @@ def test_a_data_set_needs_tokens(predictor):
         predictor.predict(Dataset.from_dict({"words": [["Ada"]], "tags": [[0]]}))
 
 
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "arrow", "torch"])
+def test_regression_the_format_of_a_data_set_counts(predictor, kind):
+    expected = predictor.predict(documents())
+    assert predictor.predict(documents().with_format(kind)) == expected
+    assert predictor.predict(documents().with_format(kind, columns=["sentence_id"])) == expected
+
+
+def test_regression_a_transform_is_dropped(predictor):
+    rows = documents().with_transform(lambda batch: {"tokens": [["Paris"] for _ in batch["tokens"]]})
+    with pytest.raises(ValueError, match="The data set has a transform"):
+        predictor.predict(rows)
+
+
 @pytest.mark.parametrize("batch_size", [0, -1])
 def test_a_batch_size_is_positive(predictor, batch_size):
     with pytest.raises(ValueError, match=f"batch_size must be at least 1, but it is {batch_size}"):
         predictor.predict(SENTENCES, batch_size)
+    with pytest.raises(ValueError, match=f"batch_size must be at least 1, but it is {batch_size}"):
+        predictor.fit_span_filter(SENTENCES, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("batch_size", [2.0, "4", None, True])
+def test_regression_a_batch_size_of_another_type(predictor, batch_size):
+    message = f"batch_size must be an integer of at least 1, but it is {batch_size!r}"
+    with pytest.raises(TypeError, match=message):
+        predictor.predict([], batch_size)
+    with pytest.raises(TypeError, match=message):
+        predictor.fit_span_filter(SENTENCES, batch_size=batch_size)
+
+
+def test_a_batch_size_may_be_numpys(predictor):
+    assert predictor.predict(SENTENCES, np.int64(2)) == predictor.predict(SENTENCES, 2)
 
 
 # ---- Documents ----
@@ -272,8 +328,11 @@ def test_documents_of_texts_give_context(predictor):
         check_text(text, row)
 
 
-def test_a_document_id_alone_gives_no_context(predictor):
-    assert_close(predictor.predict(documents().remove_columns("sentence_id")), predictor.predict(SENTENCES))
+@pytest.mark.parametrize("missing", ["document_id", "sentence_id"])
+def test_half_of_the_ids_gives_no_context_but_a_warning(predictor, missing, caplog):
+    transformers_logging.warning_once.cache_clear()
+    assert_close(predictor.predict(documents().remove_columns(missing)), predictor.predict(SENTENCES))
+    assert f"Add the column '{missing}' for context" in caplog.text
 
 
 def test_a_row_without_an_id_is_named(predictor):
@@ -288,10 +347,8 @@ def test_documents_are_not_cut_apart(predictor, monkeypatch):
 
 
 def test_a_model_trained_with_context_misses_it(predictor, caplog, monkeypatch):
-    from transformers.utils import logging
-
     monkeypatch.setattr(predictor.config, "trained_with_document_context", True)
-    logging.warning_once.cache_clear()
+    transformers_logging.warning_once.cache_clear()
     predictor.predict([])
     predictor.predict(documents())
     assert not caplog.records

@@ -14,7 +14,7 @@ LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "loading", "output", "schemes", "types"},
     {"ragged"},
-    {"arrow_lists", "configuration", "fingerprints", "label_summary", "spans", "tag_rows", "word_encoding"},
+    {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
     {"attention", "classification", "data_collator", "evaluation", "tokenizer_pipeline"},

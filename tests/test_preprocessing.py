@@ -163,6 +163,12 @@ def test_any_format_and_feature(config, tokenizer, normalizer):
     assert preprocess(shuffled, normalizer, tokenizer, config=config, spread=False)["num_spans"] == [1, 9, 5]
 
 
+def test_a_transform_is_refused(config, tokenizer, normalizer):
+    dataset = make().with_transform(lambda batch: batch)
+    with pytest.raises(ValueError, match="The data set has a transform"):
+        preprocess(dataset, normalizer, tokenizer, config=config, spread=True)
+
+
 def test_several_processes(config, tokenizer, normalizer):
     columns = {"tokens": TOKENS * 4, "ner_tags": NER_TAGS * 4}
     dataset = Dataset.from_dict(columns | {"document_id": [0] * 12, "sentence_id": list(range(12))})

@@ -84,6 +84,8 @@ def test_signature():
         "preprocess_logits_for_metrics",
         "column",
         "num_proc",
+        "compute_loss_func",
+        "optimizer_cls_and_kwargs",
     ]
     assert Trainer.REQUIRED_COLUMNS == ("tokens", "ner_tags")
     assert Trainer.OPTIONAL_COLUMNS == ("document_id", "sentence_id")
@@ -114,6 +116,16 @@ def test_the_collator_is_a_class_attribute(make):
 def test_what_is_no_data_set_is_refused(make, dataset, split, streamed):
     with pytest.raises(TypeError, match="set is of type"):
         make(**{split: dataset.to_iterable_dataset() if streamed else [{"tokens": ["a"], "ner_tags": [0]}]})
+
+
+@pytest.mark.parametrize("split", ["train_dataset", "eval_dataset"])
+def test_regression_a_transform_is_dropped(make, dataset, split):
+    rows = dataset.with_transform(lambda batch: batch)
+    with pytest.raises(ValueError, match="set has a transform"):
+        make(**{split: rows})
+    for method in (make().evaluate, make().predict, make().preprocess_dataset):
+        with pytest.raises(ValueError, match="set has a transform"):
+            method(rows)
 
 
 def test_a_dict_of_splits_is_no_training_set(make, dataset):
@@ -342,6 +354,17 @@ def test_a_training_set_without_entities_that_fit_is_refused(make):
         trainer.train()
 
 
+def test_regression_a_training_set_without_rows_crashes(make, tiny_encoder, dataset):
+    rows = Dataset.from_dict({"tokens": [], "ner_tags": []})
+    for trainer in (
+        make(train_dataset=rows),
+        make(train_dataset=dataset.select([])),
+        make(model=unlabelled(tiny_encoder), train_dataset=rows),
+    ):
+        with pytest.raises(ValueError, match="The training set has no rows"):
+            trainer.train()
+
+
 def test_training_needs_a_set(make):
     with pytest.raises(ValueError, match="Training needs sentences"):
         make().train()
@@ -377,7 +400,21 @@ def test_document_context_is_noted_and_missed(make, dataset, document_dataset, c
     trainer.evaluate(document_dataset)
     assert "document-level context" not in caplog.text
     trainer.evaluate(dataset, metric_key_prefix="plain")
-    assert "the evaluation set has no 'document_id' and 'sentence_id'" in caplog.text
+    assert "the evaluation set lacks 'document_id' or 'sentence_id'" in caplog.text
+
+
+@pytest.mark.parametrize("missing", ["document_id", "sentence_id"])
+def test_regression_half_of_the_ids_is_no_context(make, document_dataset, missing, caplog):
+    transformers_logging.warning_once.cache_clear()
+    rows = document_dataset.remove_columns(missing)
+    trainer = make(train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    trainer.evaluate()
+    assert not trainer.model.config.trained_with_document_context
+    assert caplog.text.count(f"but no '{missing}', so that") == 1
+    trainer.model.config.trained_with_document_context = True
+    trainer.evaluate()
+    assert "the evaluation set lacks 'document_id' or 'sentence_id'" in caplog.text
 
 
 # ---- Evaluation ----
@@ -546,6 +583,14 @@ def test_no_sentence(make, dataset):
     assert metrics["eval_f1"] == metrics["eval_loss"] == 0.0
 
 
+def test_regression_no_sentence_and_no_features(make):
+    rows = Dataset.from_dict({"tokens": [], "ner_tags": [], "document_id": [], "sentence_id": []})
+    metrics = make().evaluate(rows)
+    assert metrics["eval_f1"] == metrics["eval_loss"] == 0.0
+    assert make().predict(rows).predictions == []
+    assert make().predict(rows.select_columns(["tokens"])).predictions == []
+
+
 def test_logits_do_not_outlive_a_step(make, dataset):
     trainer = make()
     batch = next(iter(trainer.get_eval_dataloader(dataset)))
@@ -569,6 +614,13 @@ def test_predictions_without_tags(make, dataset):
     assert output.predictions == trainer.predict(dataset).predictions
     assert output.label_ids is None
     assert plain(output.metrics) == {}
+
+
+def test_regression_tags_in_another_column_are_missed(make, dataset, caplog):
+    output = make(column="tags").predict(dataset)
+    assert output.label_ids is None
+    assert "The test set has no column 'tags', so that its entities are found but not scored" in caplog.text
+    assert "seem to be in 'ner_tags': pass dataset.rename_column('ner_tags', 'tags')" in caplog.text
 
 
 def test_predictions_keep_the_order(make, dataset):

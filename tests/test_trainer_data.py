@@ -11,6 +11,7 @@ from span_marker.trainer_data import (
     LengthGroups,
     choose_dataset,
     find_tags,
+    overlooked_tags,
     require_columns,
     require_dataset,
     sequence_lengths,
@@ -159,6 +160,13 @@ def test_no_data_set_has_no_tags():
     assert find_tags({}, "ner_tags") is None
 
 
+def test_no_row_has_no_tags():
+    empty = Dataset.from_dict({"tokens": [], "ner_tags": []})
+    assert find_tags({"training": empty}, "ner_tags") is None
+    assert find_tags({"training": tagged(["O", "B-PER"]), "evaluation": empty}, "ner_tags") == ["O", "B-PER"]
+    assert find_tags({"training": empty, "evaluation": make_dataset()}, "ner_tags") == LABELS
+
+
 def test_numbers_without_names_are_refused():
     with pytest.raises(ValueError, match="tags of the training set are numbers without names"):
         find_tags({"training": tagged([0, 1])}, "ner_tags")
@@ -170,6 +178,31 @@ def test_tags_of_another_column():
     assert find_tags({"training": dataset}, "tags") == ["O", "X"]
     with pytest.raises(ValueError, match="lacks the column 'ner_tags'; it has tokens, tags"):
         find_tags({"training": dataset}, "ner_tags")
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"ner_tags": [[1, 0]]}, "ner_tags"),
+        ({"tags": [[1, 0]]}, "tags"),
+        ({"fine": [["B-LOC", "O"]]}, "fine"),
+        ({"wanted": [[1, 0]], "ner_tags": [[1, 0]]}, None),
+        ({"pos_tags": [[1, 0]]}, None),
+        ({"pos_tags": [["NNP", "O"]]}, None),
+        ({"topics": [["B-LOC"]]}, None),
+        ({"tags": ["B-LOC"], "id": [1]}, None),
+        ({}, None),
+    ],
+)
+def test_overlooked_tags(columns, expected):
+    dataset = Dataset.from_dict({"tokens": [["B-LOC", "is"]]} | columns)
+    assert overlooked_tags(dataset, "wanted", LABELS) == expected
+
+
+def test_overlooked_tags_with_names():
+    dataset = make_dataset().rename_column("ner_tags", "fine")
+    assert overlooked_tags(dataset, "ner_tags", LABELS) == "fine"
+    assert overlooked_tags(dataset, "ner_tags", ["O", "B-X"]) is None
 
 
 def test_large_lists_have_names_too():

@@ -15,6 +15,9 @@ from transformers import trainer as transformers_trainer
 from transformers.utils import logging as transformers_logging
 
 from span_marker import SpanMarkerModel, Trainer, TrainingArguments
+from span_marker.span_filter import filter_loss
+
+_ADDED = ("compute_loss_func", "optimizer_cls_and_kwargs")
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +35,10 @@ def rows():
 def start(tiny_encoder):
     """Start models, the same one each time."""
 
-    def start(dropout=True):
+    def start(dropout=True, **kwargs):
         torch.manual_seed(0)
         model = SpanMarkerModel.from_pretrained(
-            tiny_encoder, labels=LABELS, model_max_length=32, marker_max_length=24, entity_max_length=4
+            tiny_encoder, labels=LABELS, model_max_length=32, marker_max_length=24, entity_max_length=4, **kwargs
         )
         for module in () if dropout else model.modules():
             if isinstance(module, torch.nn.Dropout):
@@ -54,7 +57,7 @@ def train(start, rows, tmp_path):
     def train(trainer_class=Trainer, resume=None, folder="output", **kwargs):
         own = {
             name: kwargs.pop(name)
-            for name in ("model", "callbacks", "optimizers", "train_dataset", "eval_dataset")
+            for name in ("model", "callbacks", "optimizers", "train_dataset", "eval_dataset", *_ADDED)
             if name in kwargs
         }
         own.setdefault("train_dataset", rows)
@@ -142,6 +145,24 @@ def test_label_smoothing_raises_the_loss_of_training_alone(start, train):
     assert smooth.evaluate()["eval_loss"] == plain.evaluate()["eval_loss"]
 
 
+@pytest.mark.parametrize("filtered", [False, True])
+def test_the_loss_may_be_the_users(start, train, filtered):
+    seen = []
+
+    def loss(outputs, labels, num_items_in_batch):
+        seen.append(list(outputs))
+        total = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten(), reduction="sum")
+        if filtered:
+            total = total + filter_loss(outputs.filter_scores, labels, models[0].config)
+        return total / num_items_in_batch
+
+    models = [start(dropout=False, span_filter=filtered) for _ in range(2)]
+    settings = {"per_device_train_batch_size": 3, "gradient_accumulation_steps": 2}
+    own = train(model=models[0], compute_loss_func=loss, **settings)
+    assert logged(own) == pytest.approx(logged(train(model=models[1], **settings)), rel=1e-5)
+    assert seen[0] == ["logits", "filter_scores"][: 1 + filtered]
+
+
 def test_sentences_without_words_do_not_spoil_the_loss(train):
     rows = Dataset.from_dict({"tokens": [[], ["Paris"], []], "ner_tags": [[], [3], []]})
     trainer = train(train_dataset=rows, eval_dataset=rows, label_smoothing_factor=0.1, per_device_train_batch_size=1)
@@ -207,6 +228,13 @@ def test_rows_of_similar_length_share_a_batch(start, tmp_path):
     assert totals["group_by_length"] < 0.9 * totals["random"]
 
 
+def test_the_optimizer_may_be_given_by_its_class(train):
+    trainer = train(max_steps=1, optimizer_cls_and_kwargs=(torch.optim.SGD, {"lr": 0.25, "momentum": 0.5}))
+    optimizer = trainer.optimizer.optimizer
+    assert isinstance(optimizer, torch.optim.SGD)
+    assert optimizer.defaults["momentum"] == 0.5
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -223,6 +251,8 @@ def test_rows_of_similar_length_share_a_batch(start, tmp_path):
         {"skip_memory_metrics": False},
         {"label_names": ["labels"]},
         {"train_sampling_strategy": "batch_rebalance"},
+        {"length_column_name": "labels"},
+        {"length_column_name": "num_spans", "train_sampling_strategy": "batch_rebalance"},
         {"eval_on_start": True, "eval_strategy": "steps", "eval_steps": 2, "eval_delay": 1},
     ],
     ids=lambda settings: next(iter(settings)),

@@ -25,7 +25,8 @@ def load_corpus(name: str = SAMPLE) -> DatasetDict:
     Args:
         name: "sample" for the bundled corpus, a folder that holds ``train.jsonl``, ``validation.jsonl`` and
             ``test.jsonl``, or the name of such a folder within ``$SPAN_MARKER_SHARED/data``. Each line of a file is
-            a JSON object with ``tokens`` and ``ner_tags``, lists of strings of the same length.
+            a JSON object with ``tokens`` and ``ner_tags``, lists of strings of the same length; a further column is
+            in all lines of a file or in none, with values of one type.
 
     Returns:
         The splits, with the columns ``tokens``, ``ner_tags`` and, where the files have them, ``document_id``,
@@ -35,7 +36,7 @@ def load_corpus(name: str = SAMPLE) -> DatasetDict:
         DemoError: There is no such corpus, or one of its files is empty or malformed.
     """
     folder = _find(name)
-    return DatasetDict({split: Dataset.from_list(_read(_file(folder, split))) for split in SPLITS})
+    return DatasetDict({split: _load(_file(folder, split)) for split in SPLITS})
 
 
 def available_corpora() -> list[str]:
@@ -79,17 +80,37 @@ def _file(folder: Path, split: str) -> Path:
     return folder / f"{split}.jsonl"
 
 
+def _load(path: Path) -> Dataset:
+    """Make a data set of a file.
+
+    Raises:
+        DemoError: The file is malformed, or holds what a data set cannot.
+    """
+    rows = _read(path)
+    try:
+        return Dataset.from_list(rows)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise DemoError(f"{path} holds what a data set cannot: {error}. Change it.") from error
+
+
 def _read(path: Path) -> list[Row]:
     """Read a file of one JSON object a line.
 
     Raises:
-        DemoError: The file holds no sentence, or a line is not what it should be.
+        DemoError: The file holds no sentence, or a line is not what it should be, or not as those before.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Only a line feed ends a line: `splitlines` would cut strings at other characters that JSON allows in them.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise DemoError(f"{path} is not UTF-8: {error.reason} at byte {error.start}. Save it as UTF-8.") from error
-    rows = [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
+    rows: list[Row] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            place = f"{path}, line {number}"
+            row = _parse(line, place)
+            _require_alike(row, rows[0] if rows else row, place)
+            rows.append(row)
     if not rows:
         raise DemoError(f"{path} holds no sentence. Expected a JSON object with tokens and ner_tags in each line.")
     return rows
@@ -115,6 +136,22 @@ def _parse(line: str, place: str) -> Row:
     if len(tokens) != len(tags):
         raise DemoError(f"{place} has {len(tokens)} tokens but {len(tags)} tags. Give each token one tag.")
     return {name: row[name] for name in _COLUMNS if name in row}
+
+
+def _require_alike(row: Row, first: Row, place: str) -> None:
+    """Refuse a sentence with other columns than the first of its file, or other types of values.
+
+    Raises:
+        DemoError: It is such a sentence.
+    """
+    given, expected = (
+        ", ".join(f"{name} ({type(value).__name__})" for name, value in sentence.items()) for sentence in (row, first)
+    )
+    if given != expected:
+        raise DemoError(
+            f"{place} has {given}, but the first sentence of the file has {expected}. Give all lines the same columns, "
+            "with values of one type."
+        )
 
 
 def _are_strings(value: object) -> bool:
