@@ -24,9 +24,11 @@ from span_marker.output import SpanMarkerOutput
 from span_marker.schemes import Scheme
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer import Trainer
+from span_marker.trainer_evaluation import EvaluatedSentences
 
 __all__ = [
     "AutoLabelNormalizer",
+    "EvaluatedSentences",
     "LabelNormalizer",
     "LabelNormalizerBILOU",
     "LabelNormalizerBIOES",

@@ -57,28 +57,7 @@ def fit_span_filter(
     is_split_into_words: bool | None = None,
     show_progress_bar: bool = False,
 ) -> FilterReport:
-    """Train a new span filter to tell the spans that a model takes for entities, and calibrate its threshold.
-
-    The model runs once over all spans of the sentences, which need no tags; its weights stay as they are. The text's
-    final states are kept meanwhile, hidden size times four bytes a token.
-
-    Args:
-        model: The trained model, with its tokenizer; it gets the filter, in ``span_filter``.
-        inputs: Sentences of the kind that it will be used on, in a form that `predict` takes: some hundreds with some
-            hundreds of entities.
-        epochs: Passes over the kept states.
-        batch_size: Number of sentences in a batch.
-        seed: Seed of the filter's weights and of the order of batches.
-        is_split_into_words: As in `predict`.
-        show_progress_bar: Whether to show progress.
-
-    Returns:
-        The threshold, and what the filter does on a fifth of the batches, which it was not trained on.
-
-    Raises:
-        ValueError: The sentences fill fewer than two batches, or the model finds no entity in them.
-        TypeError: The inputs are in none of the forms that `predict` takes.
-    """
+    """Train a span filter for a trained model, as ``SpanMarkerModel.fit_span_filter`` describes it."""
     parsed = parse_inputs(inputs, is_split_into_words)
     source = SentenceBatches(parsed.sentences, parsed.documents, model.tokenizer, model.config, batch_size)
     if len(source.indices) < 2:

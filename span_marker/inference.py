@@ -53,32 +53,7 @@ def predict(
     is_split_into_words: bool | None = None,
     span_filter: bool | None = None,
 ) -> Predictions:
-    """Find the entities in texts or pre-split sentences.
-
-    Args:
-        model: The model, with its tokenizer.
-        inputs: One of: a text; a list of texts; a sentence as a list of words; a list of such sentences; a data set
-            with a column ``tokens`` of texts or lists of words, and for document-level context ``document_id`` and
-            ``sentence_id``. A list of two or more strings without any space in them is one sentence of words.
-        batch_size: Number of sentences in a forward pass.
-        show_progress_bar: Whether to show progress.
-        is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
-            ``None``: told by their spaces, as above. For other inputs it can be left out, and must not contradict them.
-        span_filter: Whether to run only the candidate spans that the model's span filter keeps (true) or all of them
-            (false). ``None``: the former if the model has a calibrated one.
-
-    Returns:
-        A list of entities for one text or one sentence of words, else one such list for each input, in their order. An
-        entity has ``span``, ``label``, ``score`` (its probability) and its place, the end exclusive:
-        ``char_start_index`` and ``char_end_index`` in a text, ``word_start_index`` and ``word_end_index`` in a sentence
-        of words.
-
-    Raises:
-        TypeError: The inputs are none of these, or another argument is of a wrong type.
-        ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the inputs are not
-            what ``is_split_into_words`` says, the model has no entity types, or no calibrated span filter where one is
-            asked for.
-    """
+    """Find the entities in texts or pre-split sentences, as ``SpanMarkerModel.predict`` describes it."""
     require_batch_size(batch_size)
     if not model.config.has_labels:
         raise ValueError("The model has no entity types yet. Train it, or load a trained one.")

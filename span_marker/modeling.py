@@ -438,7 +438,32 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         is_split_into_words: bool | None = None,
         span_filter: bool | None = None,
     ) -> Predictions:
-        """Find the entities in texts or pre-split sentences; see [`span_marker.inference.predict`]."""
+        """Find the entities in texts or pre-split sentences.
+
+        Args:
+            inputs: One of: a text; a list of texts; a sentence as a list of words; a list of such sentences; a data set
+                with a column ``tokens`` of texts or lists of words, and for document-level context ``document_id`` and
+                ``sentence_id``. A list of two or more strings without any space in them is one sentence of words.
+            batch_size: Number of sentences in a forward pass.
+            show_progress_bar: Whether to show progress.
+            is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
+                ``None``: told by their spaces, as above. For other inputs it can be left out, and must not contradict
+                them.
+            span_filter: Whether to run only the candidate spans that the model's span filter keeps (true) or all of
+                them (false). ``None``: the former if the model has a calibrated one.
+
+        Returns:
+            A list of entities for one text or one sentence of words, else one such list for each input, in their order.
+            An entity has ``span``, ``label``, ``score`` (its probability) and its place, the end exclusive:
+            ``char_start_index`` and ``char_end_index`` in a text, ``word_start_index`` and ``word_end_index`` in a
+            sentence of words.
+
+        Raises:
+            TypeError: The inputs are none of these, or another argument is of a wrong type.
+            ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the inputs are
+                not what ``is_split_into_words`` says, the model has no entity types, or no calibrated span filter where
+                one is asked for.
+        """
         self._require_tokenizer()
         return predict(
             self,
@@ -459,7 +484,28 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         is_split_into_words: bool | None = None,
         show_progress_bar: bool = False,
     ) -> FilterReport:
-        """Give a trained model a span filter; see [`span_marker.filter_fitting.fit_span_filter`]."""
+        """Train a new span filter to tell the spans that a model takes for entities, and calibrate its threshold.
+
+        The model runs once over all spans of the sentences, which need no tags; its weights stay as they are. The
+        text's final states are kept meanwhile, hidden size times four bytes a token.
+
+        Args:
+            inputs: Sentences of the kind that it will be used on, in a form that `predict` takes: some hundreds with
+                some hundreds of entities.
+            epochs: Passes over the kept states.
+            batch_size: Number of sentences in a batch.
+            seed: Seed of the filter's weights and of the order of batches.
+            is_split_into_words: As in `predict`.
+            show_progress_bar: Whether to show progress.
+
+        Returns:
+            The threshold, and what the filter does on a fifth of the batches, which it was not trained on.
+
+        Raises:
+            ValueError: The sentences fill fewer than two batches, the model finds no entity in them, or the batch size
+                is not positive.
+            TypeError: The inputs are in none of the forms that `predict` takes.
+        """
         self._require_tokenizer()
         return fit_span_filter(
             self,

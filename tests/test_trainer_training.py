@@ -188,7 +188,9 @@ def test_gradient_checkpointing(start, train):
     calls = []
     model = start()
     model.encoder.encoder.layer[0].attention.register_forward_hook(lambda *_: calls.append(1))
-    trainer = train(model=model, activation_checkpointing=True, max_steps=1)
+    names = TrainingArguments.__dataclass_fields__
+    name = "activation_checkpointing" if "activation_checkpointing" in names else "gradient_checkpointing"
+    trainer = train(model=model, max_steps=1, **{name: True})
     assert len(calls) == 2
     assert logged(trainer) == pytest.approx(logged(train(max_steps=1)))
     assert logged(trainer, "grad_norm") == pytest.approx(logged(train(max_steps=1), "grad_norm"), rel=1e-4)
