@@ -26,6 +26,8 @@ logger = logging.get_logger(__name__)
 Prediction: TypeAlias = dict[str, Any]
 Predictions: TypeAlias = list[Prediction] | list[list[Prediction]]
 
+_LONGEST_WORD = 40
+_SENTENCE_ENDS = ("\u3002", "\uff01", "\uff1f")  # of Chinese and Japanese
 _WINDOW = 8192  # sentences that are encoded, sorted by length and batched together
 
 
@@ -147,6 +149,12 @@ def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
     if inputs and all(isinstance(item, str) for item in inputs):
         if is_split_into_words is None:
             is_split_into_words = len(inputs) > 1 and not any(" " in item for item in inputs)
+            texts = [item for item in inputs if len(item) > _LONGEST_WORD or item.endswith(_SENTENCE_ENDS)]
+            if is_split_into_words and len(texts) > 1:
+                logger.warning_once(
+                    "A list of strings without any space was read as one sentence of words, but these look like texts: "
+                    f"{texts[0]!r:.60}. If they are, pass is_split_into_words=False."
+                )
         return Inputs([inputs], True, {}) if is_split_into_words else Inputs(inputs, False, {})
     return Inputs(_checked(inputs, is_split_into_words), False, {})
 

@@ -2,10 +2,31 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 _OTHER_SIZES = ("size mismatch for", "You set `ignore_mismatched_sizes` to `False`")
 """What torch and transformers say of weights that do not fit a model."""
+
+
+def require_model(path: str, subfolder: str = "") -> None:
+    """Refuse a path at which there is no model, before transformers takes it for the name of a repository.
+
+    Args:
+        path: A folder, or the name of a repository on the Hub.
+        subfolder: Where in it the model is.
+
+    Raises:
+        OSError: There is no such folder, and it is no such name; or the folder has no ``config.json``.
+    """
+    folder = Path(path)
+    if folder.is_dir():
+        if not (folder / subfolder / "config.json").is_file():
+            raise OSError(f"The folder {str(folder / subfolder)!r} holds no model: it has no config.json.")
+    elif folder.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1:
+        raise OSError(
+            f"There is no folder {path!r}, and it is no name of a repository on the Hub ('organisation/name')."
+        )
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
 from span_marker.filter_fitting import FilterReport, fit_span_filter
 from span_marker.inference import Predictions, predict
-from span_marker.loading import name_settings, naming
+from span_marker.loading import name_settings, naming, require_model
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
 from span_marker.output import SpanMarkerOutput
 from span_marker.schemes import LabelScheme, Scheme, read_tags
@@ -282,6 +282,7 @@ class SpanMarkerModel(PreTrainedModel):  # type: ignore[misc]
         if config is not None:
             _require_config(config)
         path = os.fspath(pretrained_model_name_or_path)
+        require_model(path, kwargs.get("subfolder") or "")
         # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
         kwargs["trust_remote_code"] = bool(kwargs.get("trust_remote_code"))
         hub = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}

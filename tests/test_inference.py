@@ -444,6 +444,17 @@ def test_evaluation_agrees_on_words_without_a_token(finder, tmp_path):
     ]
 
 
+def test_texts_without_spaces_are_suspected(predictor, caplog):
+    predictor.predict(["Ada", "Lovelace", "Donaudampfschifffahrtsgesellschaft", "。"])
+    assert not caplog.records
+    assert (
+        len(predictor.predict(["東京都は日本の首都です。", "大阪は西日本の都市です。"], is_split_into_words=False)) == 2
+    )
+    assert not caplog.records
+    predictor.predict(["東京都は日本の首都です。", "大阪は西日本の都市です。"])
+    assert "these look like texts: '東京都は日本の首都です。'" in caplog.text
+
+
 def test_weights_that_are_no_numbers_are_reported(predictor, caplog):
     model = copy.deepcopy(predictor)
     model.classifier.weight.data.fill_(float("nan"))

@@ -495,3 +495,14 @@ def test_a_folder_that_does_not_exist_is_an_error_that_names_it(name, monkeypatc
 def test_an_empty_folder_is_an_error_that_names_it(tmp_path):
     with pytest.raises((OSError, ValueError), match=str(tmp_path)):
         SpanMarkerModel.from_pretrained(tmp_path, labels=TAGS)
+
+
+@pytest.mark.parametrize("path", ["/no/such/folder", "./nowhere", "models/conll/final"])
+def test_a_missing_folder_is_named(path):
+    with pytest.raises(OSError, match="There is no folder"):
+        SpanMarkerModel.from_pretrained(path)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(OSError, match=r"holds no model: it has no config\.json"):
+        SpanMarkerModel.from_pretrained(tmp_path)
