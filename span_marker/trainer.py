@@ -1,24 +1,20 @@
 """The Trainer: transformers' own, with the data, the evaluation and the model card of span markers."""
 
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import torch
 from datasets import Dataset
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainingArguments
-from transformers.utils import CONFIG_NAME, logging
+from transformers.utils import logging
 
-from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import SpanMarkerDataCollator
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
-from span_marker.loading import naming
 from span_marker.modeling import SpanMarkerModel
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
 from span_marker.span_sampling import SamplingCollator
@@ -37,7 +33,8 @@ from span_marker.trainer_data import (
     sequence_lengths,
 )
 from span_marker.trainer_evaluation import EvaluatedSentences
-from span_marker.trainer_loop import EvaluatingTrainer, overridden
+from span_marker.trainer_loop import overridden
+from span_marker.trainer_saving import SavingTrainer
 from span_marker.types import Columns
 
 logger = logging.get_logger(__name__)
@@ -49,7 +46,7 @@ _LENGTH = "length"
 _MODEL_COLUMNS = ("input_ids", "num_spans", "start_position_ids", "end_position_ids", "labels")
 
 
-class Trainer(EvaluatingTrainer):
+class Trainer(SavingTrainer):
     """Trains and evaluates a [`SpanMarkerModel`] with everything that transformers' Trainer and its arguments offer.
 
     Data sets hold a sentence a row: its words in ``tokens``, a tag for each in ``ner_tags``, and, for document-level
@@ -198,16 +195,6 @@ class Trainer(EvaluatingTrainer):
         self.data_collator = self.data_collator_class(tokenizer, model.config.marker_max_length)
         if hasattr(self, "callback_handler"):
             self.callback_handler.processing_class = tokenizer
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        """Load the weights to go on from, if they are those of the model's labels."""
-        path = os.fspath(resume_from_checkpoint)
-        if os.path.isfile(os.path.join(path, CONFIG_NAME)):
-            with naming("configuration", path):
-                saved = SpanMarkerConfig.from_pretrained(path)
-            _require_same_labels(self.model.config, saved, path)
-        with naming("weights", path):
-            super()._load_from_checkpoint(path, model)
 
     def _datasets(self) -> dict[str, Any]:
         """Name the data sets that the Trainer has, that of training first."""
@@ -385,56 +372,6 @@ class Trainer(EvaluatingTrainer):
         """Name the columns that batches are made of: the collator's, not the arguments of the model's forward."""
         self._signature_columns = [*_MODEL_COLUMNS, *EVALUATION_COLUMNS, _LENGTH]
 
-    # ---- Model card ----
-
-    def create_model_card(
-        self,
-        language: str | list[str] | None = None,
-        license: str | None = None,
-        tags: str | list[str] | None = None,
-        model_name: str | None = None,
-        finetuned_from: str | None = None,
-        tasks: str | list[str] | None = None,
-        dataset_tags: str | list[str] | None = None,
-        dataset: str | list[str] | None = None,
-        dataset_args: str | list[str] | None = None,
-    ) -> None:
-        """Write the model card to ``README.md`` in the output folder.
-
-        What is given here fills what the model's card data leave open.
-
-        Args:
-            language: Language of the model.
-            license: License of the model.
-            tags: Further tags.
-            model_name: Title of the card.
-            finetuned_from: Id of the encoder on the Hub.
-            tasks: Ignored: the task is token classification.
-            dataset_tags: Id of the training set on the Hub.
-            dataset: Name of the training set.
-            dataset_args: Ignored.
-        """
-        if not self.is_world_process_zero():
-            return
-        card = self.model.model_card_data
-        given = {
-            "language": language,
-            "license": license,
-            "model_name": model_name,
-            "model_id": self.hub_model_id,
-            "encoder_id": finetuned_from,
-            "dataset_id": dataset_tags,
-            "dataset_name": dataset,
-        }
-        # A card holds one data set and one encoder, but may have several languages.
-        known = {name: value for name, value in given.items() if isinstance(value, str) or name == "language"}
-        fitting = {name: value for name, value in known.items() if value and not getattr(card, name)}
-        more_tags = [tags] if isinstance(tags, str) else tags or []
-        folder = Path(self.args.output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        with overridden(card, **fitting, tags=list(dict.fromkeys([*(card.tags or []), *more_tags]))):
-            (folder / "README.md").write_text(self.model.generate_model_card(), encoding="utf-8")
-
 
 def _require_span_marker_model(model: Any) -> None:
     """Refuse a model of another kind."""
@@ -447,14 +384,4 @@ def _require_span_marker_model(model: Any) -> None:
         raise ValueError(
             "The model has no tokenizer. Load it with SpanMarkerModel.from_pretrained, or give it one with "
             "model.set_tokenizer."
-        )
-
-
-def _require_same_labels(config: SpanMarkerConfig, saved: SpanMarkerConfig, path: str) -> None:
-    """Refuse to go on from a classifier of other labels."""
-    if config.labels != saved.labels:
-        raise ValueError(
-            f"The checkpoint in {path!r} was trained with the tags {saved.tags}, but the model has {config.tags}. Give "
-            "the model the same labels=, or start a new classifier instead of resuming: "
-            "SpanMarkerModel.from_pretrained(checkpoint, labels=[...], ignore_mismatched_sizes=True)."
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,15 @@ import transformers
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
-from transformers.trainer_pt_utils import LabelSmoother
 from transformers.trainer_utils import BestRun, EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
 from transformers.utils import logging
 
 from span_marker.classification import classify_spans
-from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.decoding import decode
-from span_marker.output import SpanMarkerOutput
 from span_marker.preprocessing import BLANK_WORDS
 from span_marker.span_columns import outrule_blank_ends
-from span_marker.span_filter import calibrated_threshold, filter_loss
+from span_marker.span_filter import calibrated_threshold
 from span_marker.spans import span_index
 from span_marker.trainer_data import ALL_WORDS, ENTITIES, KEPT_WORDS, ROW, FixedOrder, LengthGroups, sequence_lengths
 from span_marker.trainer_evaluation import (
@@ -32,7 +28,7 @@ from span_marker.trainer_evaluation import (
     pack_entities,
     pack_scores,
 )
-from span_marker.types import FloatArray, IntArray
+from span_marker.trainer_scoring import SpanLabelSmoother, SpanScorer
 
 logger = logging.get_logger(__name__)
 
@@ -53,66 +49,6 @@ def overridden(target: Any, **values: Any) -> Iterator[None]:
         vars(target).update(before)
 
 
-class _Scorer:
-    """Passes on what a model says of spans, and adds up its loss on the way.
-
-    Args:
-        model: The model.
-        labels: Gold label ids of all spans; ``None``: unknown. Shape: ``[batch, spans]``.
-        preprocess: What the user does to the logits.
-    """
-
-    def __init__(self, model: nn.Module, config: SpanMarkerConfig, labels: Tensor | None, preprocess: Any) -> None:
-        self.model = model
-        self.config = config
-        self.labels = labels
-        self.preprocess = preprocess
-        self.losses = torch.zeros(0) if labels is None else labels.new_zeros(len(labels), dtype=torch.float32)
-        self._seen = 0
-        self._filter_scores: list[Tensor] = []
-
-    def __call__(self, **batch: Any) -> SpanMarkerOutput:
-        """Classify the next spans of the batch."""
-        output = self.model(**batch)
-        logits = output["logits"]
-        start, self._seen = self._seen, self._seen + logits.shape[1]
-        labels = None if self.labels is None else self.labels[:, start : self._seen]
-        if labels is not None:
-            losses = nn.functional.cross_entropy(
-                logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
-            )
-            self.losses += losses.view_as(labels).sum(dim=1)
-        logits = logits if self.preprocess is None else self.preprocess(logits, labels)
-        if self.config.span_filter:
-            self._filter_scores.append(output["filter_scores"])
-        return SpanMarkerOutput(logits=logits, filter_scores=output.get("filter_scores"))
-
-    def filter_scores(self, rows: IntArray, spans: IntArray) -> FloatArray:
-        """Look up the span filter's log-odds of some spans, infinite without a filter. Shape: that of ``spans``."""
-        if not self._filter_scores:
-            return np.full(len(spans), np.inf, dtype=np.float32)
-        scores: FloatArray = torch.cat(self._filter_scores, dim=1).float().cpu().numpy()[rows, spans]
-        return scores
-
-
-@dataclass
-class _LabelSmoother(LabelSmoother):  # type: ignore[misc]
-    """transformers' smoothing of the classifier's labels, which leaves the model's own loss out, with the filter's."""
-
-    trainer: Any = None
-
-    def __call__(
-        self, model_output: Any, labels: Tensor, shift_labels: bool = False, num_items_in_batch: Any = None
-    ) -> Tensor:
-        """Compute the loss of a batch. Shape: ``[]``."""
-        loss: Tensor = super().__call__(model_output, labels, shift_labels, num_items_in_batch)
-        config = self.trainer.model.config
-        if not config.span_filter:
-            return loss
-        count = labels.ne(IGNORED_LABEL).sum() if num_items_in_batch is None else num_items_in_batch
-        return loss + filter_loss(model_output["filter_scores"], labels, config) / count
-
-
 class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
     """transformers' Trainer with an evaluation that decodes entities in every step and keeps nothing else."""
 
@@ -124,7 +60,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         self._step_metrics: dict[int, dict[str, dict[str, Any]]] = {}
         super().__init__(*args, **kwargs)
         if self.args.label_smoothing_factor:
-            self.label_smoother = _LabelSmoother(self.args.label_smoothing_factor, IGNORED_LABEL, self)
+            self.label_smoother = SpanLabelSmoother(self.args.label_smoothing_factor, IGNORED_LABEL, self)
 
     def train(
         self,
@@ -349,7 +285,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         inputs = self._prepare_inputs(inputs)
         rows, kept_words, gold = inputs[ROW], inputs[KEPT_WORDS].cpu().numpy(), inputs.get(ENTITIES)
         config = self.model.config
-        scorer: Any = _Scorer(model, config, inputs.get("labels"), self._preprocess_logits)
+        scorer: Any = SpanScorer(model, config, inputs.get("labels"), self._preprocess_logits)
         with torch.no_grad(), self.compute_loss_context_manager():
             reduced = classify_spans(scorer, inputs, filtered=config.filters_spans)
         best, probabilities = (tensor.cpu().numpy() for tensor in reduced)

@@ -31,10 +31,12 @@ LAYERS = [
     {"model_card.render"},
     {"model_card"},
     # the model and its Trainer
+    {"model_loading"},
     {"modeling"},
-    {"trainer_evaluation"},
+    {"trainer_evaluation", "trainer_scoring"},
     {"trainer_data"},
     {"trainer_loop"},
+    {"trainer_saving"},
     {"trainer"},
     # the demonstration
     {"demo"},

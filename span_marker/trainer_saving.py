@@ -1,0 +1,83 @@
+"""What the Trainer reads back and writes: checkpoints of the same labels, and the model card."""
+
+import os
+from pathlib import Path
+
+from torch import nn
+from transformers.utils import CONFIG_NAME
+
+from span_marker.configuration import SpanMarkerConfig
+from span_marker.loading import naming
+from span_marker.trainer_loop import EvaluatingTrainer, overridden
+
+
+class SavingTrainer(EvaluatingTrainer):
+    """A Trainer that goes on from fitting checkpoints only, and writes the model's own card."""
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        """Load the weights to go on from, if they are those of the model's labels."""
+        path = os.fspath(resume_from_checkpoint)
+        if os.path.isfile(os.path.join(path, CONFIG_NAME)):
+            with naming("configuration", path):
+                saved = SpanMarkerConfig.from_pretrained(path)
+            _require_same_labels(self.model.config, saved, path)
+        with naming("weights", path):
+            super()._load_from_checkpoint(path, model)
+
+    def create_model_card(
+        self,
+        language: str | list[str] | None = None,
+        license: str | None = None,
+        tags: str | list[str] | None = None,
+        model_name: str | None = None,
+        finetuned_from: str | None = None,
+        tasks: str | list[str] | None = None,
+        dataset_tags: str | list[str] | None = None,
+        dataset: str | list[str] | None = None,
+        dataset_args: str | list[str] | None = None,
+    ) -> None:
+        """Write the model card to ``README.md`` in the output folder.
+
+        What is given here fills what the model's card data leave open.
+
+        Args:
+            language: Language of the model.
+            license: License of the model.
+            tags: Further tags.
+            model_name: Title of the card.
+            finetuned_from: Id of the encoder on the Hub.
+            tasks: Ignored: the task is token classification.
+            dataset_tags: Id of the training set on the Hub.
+            dataset: Name of the training set.
+            dataset_args: Ignored.
+        """
+        if not self.is_world_process_zero():
+            return
+        card = self.model.model_card_data
+        given = {
+            "language": language,
+            "license": license,
+            "model_name": model_name,
+            "model_id": self.hub_model_id,
+            "encoder_id": finetuned_from,
+            "dataset_id": dataset_tags,
+            "dataset_name": dataset,
+        }
+        # A card holds one data set and one encoder, but may have several languages.
+        known = {name: value for name, value in given.items() if isinstance(value, str) or name == "language"}
+        fitting = {name: value for name, value in known.items() if value and not getattr(card, name)}
+        more_tags = [tags] if isinstance(tags, str) else tags or []
+        folder = Path(self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        with overridden(card, **fitting, tags=list(dict.fromkeys([*(card.tags or []), *more_tags]))):
+            (folder / "README.md").write_text(self.model.generate_model_card(), encoding="utf-8")
+
+
+def _require_same_labels(config: SpanMarkerConfig, saved: SpanMarkerConfig, path: str) -> None:
+    """Refuse to go on from a classifier of other labels."""
+    if config.labels != saved.labels:
+        raise ValueError(
+            f"The checkpoint in {path!r} was trained with the tags {saved.tags}, but the model has {config.tags}. Give "
+            "the model the same labels=, or start a new classifier instead of resuming: "
+            "SpanMarkerModel.from_pretrained(checkpoint, labels=[...], ignore_mismatched_sizes=True)."
+        )
