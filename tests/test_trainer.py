@@ -84,6 +84,7 @@ def test_signature():
         "preprocess_logits_for_metrics",
         "column",
         "num_proc",
+        "negative_span_ratio",
         "compute_loss_func",
         "optimizer_cls_and_kwargs",
     ]
