@@ -69,10 +69,12 @@ def train(corpus: Corpus, encoder: str, settings: argparse.Namespace) -> Trainer
             eval_dataset=corpus.splits["validation"],
             negative_span_ratio=settings.negative_span_ratio,
         )
-        if not settings.model:
-            begin = time.perf_counter()
+        begin = time.perf_counter()
+        if settings.model:
+            trainer.calibrate_span_filter()
+        else:
             trainer.train()
-            print(f"trained and calibrated in {time.perf_counter() - begin:.0f} s")
+        print(f"trained and calibrated in {time.perf_counter() - begin:.0f} s")
     if settings.save:
         model.save_pretrained(settings.save)
     return trainer

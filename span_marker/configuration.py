@@ -77,7 +77,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         max_next_context: int | None = None,
         span_filter: bool = False,
         span_filter_threshold: float | None = None,
-        span_filter_recall: float = 0.999,
+        span_filter_recall: float = 0.99,
         span_filter_loss_weight: float = 1.0,
         span_filter_positive_weight: float = 5.0,
         **kwargs: Any,
