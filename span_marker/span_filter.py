@@ -100,9 +100,9 @@ def filter_loss(scores: Tensor, labels: Tensor, config: SpanMarkerConfig) -> Ten
 def calibrated_threshold(scores: npt.ArrayLike, recall: float) -> float:
     """Choose the threshold from the scores of entities that a model finds with all spans.
 
-    A small set does not show how low the rarest entities score: if less than one is to be lost, the tail below the lowest
-    is taken to be exponential, halving with every ln 2 of log-odds. Nothing is won by dropping more than the spans below
-    one percent, which are all but a few of a hundred, so that the threshold is never higher.
+    A small set does not show how low the rarest entities score: if less than one is to be lost, the tail below the
+    lowest is taken to be exponential, halving with every ln 2 of log-odds. Nothing is won by dropping more than the
+    spans below one percent, which are all but a few of a hundred, so that the threshold is never higher.
 
     Args:
         scores: Log-odds of entities of held-out sentences. Shape: ``[entities]``.
