@@ -24,6 +24,19 @@ POSITION_OFFSET = 2
 """Position id of the first token; the two below it are RoBERTa's padding positions, kept for every encoder."""
 
 
+def mask_of(lengths: Tensor, width: int) -> Tensor:
+    """Tell content from padding.
+
+    Args:
+        lengths: Number of items in each row. Shape: ``[batch]``.
+        width: Number of columns.
+
+    Returns:
+        True for content. Shape: ``[batch, width]``.
+    """
+    return torch.arange(width, device=lengths.device) < lengths[:, None]
+
+
 @dataclass(frozen=True)
 class MarkerLayout:
     """Where text and markers lie in a batch of sequences ``[text | start markers | end markers]``.
@@ -262,6 +275,8 @@ def marker_attention(
     packed = [torch.split(tensor[0].transpose(0, 1), sizes) for tensor in (query, key, value)]
     attended = []
     for group, (rows, layout) in enumerate(marker_layout.groups):
+        if known is not None and not len(layout.span_index):
+            continue
         of_text, starts, ends = zip(*(parts[3 * group : 3 * group + 3] for parts in packed), strict=True)
         text_bias, marker_bias = _biases(layout, window, query.dtype)
         if known is None:

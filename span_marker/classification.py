@@ -1,10 +1,12 @@
 """A collated batch to the best label of each candidate span: of all of them, or of those that the span filter keeps."""
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from span_marker.attention import mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import reduce_logits
 
@@ -46,17 +48,15 @@ def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered:
     Returns:
         Label ids (int32) and their probabilities (float32); padding is undefined. Shape of each: ``[batch, spans]``.
     """
-    starts, ends, counts = batch["start_positions"], batch["end_positions"], batch["num_spans"]
-    rows, spans = starts.shape
-    size = max(SPANS_PER_CALL // max(rows, 1), 1)
+    starts, ends = batch["start_positions"], batch["end_positions"]
     pieces = []
-    for offset in range(0, spans, size):
+    for columns, num_spans in _pieces(batch["num_spans"], starts.shape[1]):
         output = model(
             input_ids=batch["input_ids"],
             attention_mask=batch["attention_mask"],
-            start_positions=starts[:, offset : offset + size],
-            end_positions=ends[:, offset : offset + size],
-            num_spans=(counts - offset).clamp(0, size),
+            start_positions=starts[:, columns],
+            end_positions=ends[:, columns],
+            num_spans=num_spans,
             return_dict=True,
         )
         best, probabilities = reduce_logits(output.logits)
@@ -85,8 +85,14 @@ def classify_kept_spans(model: SpanReader, batch: dict[str, Tensor]) -> tuple[Te
 
 def is_span(batch: dict[str, Tensor]) -> Tensor:
     """Tell spans from padding. Shape: ``[batch, spans]``."""
-    starts = batch["start_positions"]
-    return torch.arange(starts.shape[1], device=starts.device) < batch["num_spans"][:, None]
+    return mask_of(batch["num_spans"], batch["start_positions"].shape[1])
+
+
+def _pieces(counts: Tensor, width: int) -> Iterator[tuple[slice, Tensor]]:
+    """Cut the columns of a batch's spans so that a pass over markers stays small; each piece with its spans a row."""
+    size = max(SPANS_PER_CALL // max(len(counts), 1), 1)
+    for offset in range(0, width, size):
+        yield slice(offset, offset + size), (counts - offset).clamp(0, size)
 
 
 def read_labels(model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,10 +115,8 @@ def read_labels(model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: 
     width = int(counts.max()) if len(counts) else 0
     # The wanted spans of each row, in their order; what fills a row up is not wanted.
     columns = wanted.byte().argsort(dim=1, descending=True, stable=True)[:, :width]
-    size = max(SPANS_PER_CALL // max(len(starts), 1), 1)
-    for offset in range(0, width, size):
-        piece = columns[:, offset : offset + size]
-        num_spans = (counts - offset).clamp(0, size)
+    for part, num_spans in _pieces(counts, width):
+        piece = columns[:, part]
         logits = model.read_spans(text, starts.gather(1, piece), ends.gather(1, piece), num_spans)
         best, probabilities = reduce_logits(logits)
         labels.scatter_(1, piece, best)

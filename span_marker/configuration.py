@@ -23,6 +23,8 @@ _FILTER_RANGES = {
     "span_filter_positive_weight": (0, math.inf),
 }
 """Bounds of the span filter's settings, themselves out of range."""
+SPAN_SETTINGS = (*_LEAST, "span_filter", *_FILTER_RANGES)
+"""Settings of the model itself rather than of its encoder."""
 LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
 """What follows from the labels, and cannot be set without them."""
 IMPLEMENTATIONS = (

@@ -86,6 +86,7 @@ def fit_span_filter(
 def _read(model: Any, source: SentenceBatches, show_progress_bar: bool) -> list[_Batch]:
     """Run the model over all spans."""
     batches = []
+    # What was made in inference mode could not be trained on.
     with evaluating(model), torch.inference_mode(False), torch.no_grad():
         progress = tqdm(source.batches(model.device), "Reading", len(source.indices), disable=not show_progress_bar)
         for batch in progress:

@@ -149,14 +149,20 @@ def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
     if inputs and all(isinstance(item, str) for item in inputs):
         if is_split_into_words is None:
             is_split_into_words = len(inputs) > 1 and not any(" " in item for item in inputs)
-            texts = [item for item in inputs if len(item) > _LONGEST_WORD or item.endswith(_SENTENCE_ENDS)]
-            if is_split_into_words and len(texts) > 1:
-                logger.warning_once(
-                    "A list of strings without any space was read as one sentence of words, but these look like texts: "
-                    f"{texts[0]!r:.60}. If they are, pass is_split_into_words=False."
-                )
+            if is_split_into_words:
+                _suspect_texts(inputs)
         return Inputs([inputs], True, {}) if is_split_into_words else Inputs(inputs, False, {})
     return Inputs(_checked(inputs, is_split_into_words), False, {})
+
+
+def _suspect_texts(words: list[str]) -> None:
+    """Warn of words that are more likely texts of a script without spaces."""
+    texts = [word for word in words if len(word) > _LONGEST_WORD or word.endswith(_SENTENCE_ENDS)]
+    if len(texts) > 1:
+        logger.warning_once(
+            "A list of strings without any space was read as one sentence of words, but these look like texts: "
+            f"{texts[0]!r:.60}. If they are, pass is_split_into_words=False."
+        )
 
 
 _EXPECTED = "Expected a text, a list of texts, a list of words, a list of lists of words, or a Dataset"

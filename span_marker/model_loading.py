@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from transformers.utils import logging
 
 from span_marker.attention import POSITION_OFFSET
-from span_marker.configuration import IMPLEMENTATIONS, LABEL_SETTINGS, SpanMarkerConfig, is_setting
+from span_marker.configuration import IMPLEMENTATIONS, LABEL_SETTINGS, SPAN_SETTINGS, SpanMarkerConfig, is_setting
 from span_marker.encoders import EncoderRunner, check_encoder
 from span_marker.loading import name_settings, naming, require_model
 from span_marker.model_card import SpanMarkerModelCardData
@@ -22,18 +22,6 @@ from span_marker.tokenizer import SpanMarkerTokenizer
 logger = logging.get_logger(__name__)
 Self = TypeVar("Self", bound="LoadableModel")
 
-_SPAN_SETTINGS = (
-    "model_max_length",
-    "marker_max_length",
-    "entity_max_length",
-    "max_prev_context",
-    "max_next_context",
-    "span_filter",
-    "span_filter_threshold",
-    "span_filter_recall",
-    "span_filter_loss_weight",
-    "span_filter_positive_weight",
-)
 _HUB_SETTINGS = (
     "cache_dir",
     "force_download",
@@ -109,11 +97,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
                 knows or that cannot be followed here.
             OSError: A file is missing or damaged.
         """
-        for name in _REFUSED:
-            if kwargs.get(name) not in (None, False):
-                raise TypeError(f"SpanMarkerModel.from_pretrained does not take {name!r}. {_REFUSED[name]}")
-        if config is not None:
-            require_config(config)
+        _require_arguments(config, kwargs)
         path = os.fspath(pretrained_model_name_or_path)
         require_model(path, kwargs.get("subfolder") or "")
         # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
@@ -149,7 +133,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Self:
         """Start a new model from an encoder."""
-        settings = {name: kwargs.pop(name) for name in _SPAN_SETTINGS if name in kwargs}
+        settings = {name: kwargs.pop(name) for name in SPAN_SETTINGS if name in kwargs}
         names = [name for name in kwargs if name not in _LOADER_SETTINGS and is_setting(encoder_config, name)]
         given = {name: kwargs[name] for name in names if kwargs[name] != getattr(encoder_config, name)}
         for name in names:
@@ -278,6 +262,15 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
                 "give it one: model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config))."
             )
         return self.tokenizer
+
+
+def _require_arguments(config: Any, kwargs: dict[str, Any]) -> None:
+    """Refuse the configuration of another model, and arguments that have no meaning here."""
+    for name in _REFUSED:
+        if kwargs.get(name) not in (None, False):
+            raise TypeError(f"SpanMarkerModel.from_pretrained does not take {name!r}. {_REFUSED[name]}")
+    if config is not None:
+        require_config(config)
 
 
 def require_config(config: Any) -> SpanMarkerConfig:

@@ -13,7 +13,7 @@ from transformers import AutoModel, PreTrainedModel
 from transformers.utils import can_return_tuple
 
 from span_marker._version import __version__
-from span_marker.attention import MarkerLayout, TextMemory
+from span_marker.attention import MarkerLayout, TextMemory, mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
@@ -331,8 +331,7 @@ class SpanMarkerModel(LoadableModel):
 
 def _layout(attention_mask: Tensor, starts: Tensor, ends: Tensor, num_spans: Tensor) -> MarkerLayout:
     """Lay texts and spans out."""
-    span_mask = torch.arange(starts.shape[1], device=starts.device) < num_spans[:, None]
-    return MarkerLayout(attention_mask.bool(), span_mask, starts, ends)
+    return MarkerLayout(attention_mask.bool(), mask_of(num_spans, starts.shape[1]), starts, ends)
 
 
 def _split(states: Tensor, layout: MarkerLayout) -> tuple[Tensor, ...]:

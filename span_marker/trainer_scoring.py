@@ -19,7 +19,8 @@ class SpanScorer:
     """Passes on what a model says of spans, and adds up its loss on the way.
 
     Args:
-        model: The model.
+        model: The model, perhaps wrapped.
+        config: The model's configuration.
         labels: Gold label ids of all spans; ``None``: unknown. Shape: ``[batch, spans]``.
         preprocess: What the user does to the logits.
     """

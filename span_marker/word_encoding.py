@@ -9,6 +9,7 @@ import numpy as np
 from span_marker.ragged import flatten, offsets_of, ranges, split_rows
 from span_marker.types import BoolArray, IntArray
 
+_FIRST_MARK = 0x300  # combining grave accent
 _WHITESPACE = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 
 
@@ -186,7 +187,8 @@ def trim_spans(texts: Sequence[str], spans: Sequence[IntArray]) -> list[IntArray
     trimmed = np.stack([following[flat[:, 0]], preceding[flat[:, 1]]], axis=1)
     empty = trimmed[:, 0] >= trimmed[:, 1]
     trimmed[empty] = flat[empty, :1]
-    marks = np.isin(characters, [code for code in np.unique(characters).tolist() if combining(chr(code))])
+    rare = np.unique(characters[characters >= _FIRST_MARK])
+    marks = np.isin(characters, [code for code in rare.tolist() if combining(chr(code))])
     beyond = np.append(np.minimum.accumulate(np.where(marks, len(characters), index)[::-1])[::-1], len(characters))
     limits = np.minimum(np.append(flat[1:, 0], len(characters)), end)
     extended = np.minimum(beyond[trimmed[:, 1]], limits)

@@ -9,6 +9,16 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+QUICK_TRAINING = {
+    "num_train_epochs": 1,
+    "per_device_train_batch_size": 4,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "use_cpu": True,
+    "report_to": [],
+    "disable_tqdm": True,
+}
+"""Arguments of trainings that log every step and keep nothing."""
 SENTENCES = [
     (["Ada", "Lovelace", "lives", "in", "London", "."], [1, 2, 0, 0, 3, 0]),
     (["Paris", "is", "big", "."], [3, 0, 0, 0]),

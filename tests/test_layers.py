@@ -17,8 +17,8 @@ LAYERS = [
     {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
-    {"attention", "classification", "data_collator", "evaluation", "tokenizer_pipeline"},
-    {"encoders", "span_filter", "span_sampling", "tokenizer"},
+    {"attention", "data_collator", "evaluation", "tokenizer_pipeline"},
+    {"classification", "encoders", "span_filter", "span_sampling", "tokenizer"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},
     {"inference"},

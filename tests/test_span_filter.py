@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import LABELS, make_dataset
+from conftest import LABELS, QUICK_TRAINING, make_dataset
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,16 +41,7 @@ def train(tiny_encoder, tmp_path):
             model_max_length=32,
             entity_max_length=4,
         )
-        settings = {
-            "num_train_epochs": 1,
-            "per_device_train_batch_size": 4,
-            "logging_steps": 1,
-            "save_strategy": "no",
-            "use_cpu": True,
-            "report_to": [],
-            "disable_tqdm": True,
-        }
-        args = TrainingArguments(tmp_path / "output", **(settings | arguments))
+        args = TrainingArguments(tmp_path / "output", **(QUICK_TRAINING | arguments))
         trainer = Trainer(model=model, args=args, train_dataset=make_dataset(repeat=3), eval_dataset=eval_dataset)
         trainer.train()
         return trainer

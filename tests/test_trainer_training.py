@@ -7,7 +7,7 @@ from pathlib import Path
 import optuna
 import pytest
 import torch
-from conftest import LABELS, make_dataset
+from conftest import LABELS, QUICK_TRAINING, make_dataset
 from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from transformers import EarlyStoppingCallback, TrainerCallback
@@ -63,16 +63,7 @@ def train(start, rows, tmp_path):
         own.setdefault("train_dataset", rows)
         own.setdefault("eval_dataset", rows)
         own.setdefault("model", start())
-        settings = {
-            "learning_rate": 1e-3,
-            "num_train_epochs": 1,
-            "per_device_train_batch_size": 4,
-            "logging_steps": 1,
-            "save_strategy": "no",
-            "use_cpu": True,
-            "report_to": [],
-            "disable_tqdm": True,
-        }
+        settings = QUICK_TRAINING | {"learning_rate": 1e-3}
         trainer = trainer_class(args=TrainingArguments(tmp_path / folder, **(settings | kwargs)), **own)
         trainer.train(resume_from_checkpoint=resume)
         return trainer
@@ -531,7 +522,7 @@ def test_a_search_needs_model_init(train):
 
 SCRIPT = """
 import json, sys
-from conftest import LABELS, make_dataset
+from conftest import LABELS, QUICK_TRAINING, make_dataset
 from datasets import Dataset
 from tiny_models import give_opinions
 from span_marker import SpanMarkerModel, Trainer, TrainingArguments
