@@ -1,49 +1,38 @@
-"""F1 of span markers and of token classification with the same encoder, the same budget and several seeds.
+"""F1 of experiments with the same encoder, on several data sets and with several seeds.
 
-Both fine-tune the encoder for the same number of epochs with the same learning rate, schedule and batch size, take the
-model as it is after the last, and are scored by seqeval on the same test sentences, all gold entities counted. With
-``--context`` both read each sentence together with its document's neighbouring sentences::
+An experiment is a YAML file in ``accuracy/``: span markers trained in one way, or token classification. All are scored
+after the last epoch by seqeval's rules, all gold entities counted. Ways are chosen on the validation sets; ``--split
+test`` is for what was chosen::
 
-    SPAN_MARKER_SHARED=../shared python benchmarks/accuracy.py --data wnut17 --seeds 0 1 2
-    SPAN_MARKER_SHARED=../shared python benchmarks/accuracy.py --data wikigold --context
+    python benchmarks/accuracy.py filtered token_classification --data wnut17 wikigold --sentences 1000
+    python benchmarks/accuracy.py all_spans token_classification --data wikigold --context --split test
 
-A line of JSON is added to ``benchmarks/results/accuracy.jsonl`` after each run. Runs that are there already are not
-repeated: a benchmark that was stopped goes on where it was, and its table can be printed again at once.
+A line of JSON is added to ``results/accuracy.jsonl`` after each run. Runs that are there already are not repeated: a
+benchmark that was stopped goes on where it was, and its table can be printed again at once.
 """
 
 import argparse
-import json
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import token_classification
 import torch
+from candidates import Candidate, CandidateModel, CandidateTrainer, make_optimizer
 from corpora import DOCUMENT_COLUMNS, ENCODER, LENGTHS, Corpus, encoder_path, read_corpus
 from datasets.utils.logging import disable_progress_bar
+from experiments import SPAN, TOKEN, Experiment, read_experiment
+from records import RESULTS, Record, append, environment, find, read_results, table
 from seqeval.metrics import classification_report
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 from transformers.utils import logging as transformers_logging
 
-import span_marker
-from span_marker import SpanMarkerModel, Trainer
 from span_marker.demo import DemoError
-
-RESULTS = Path(__file__).resolve().parent / "results" / "accuracy.jsonl"
-SPAN, TOKEN = "span", "token"
-WARMUP = 0.1
-"""Share of the steps in which the learning rate rises; it falls linearly to zero in the others."""
-Record: TypeAlias = dict[str, Any]
-_COLUMNS = ("f1", "precision", "recall", "macro_f1")
 
 
 class Progress(TrainerCallback):
@@ -68,28 +57,23 @@ def _progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run_once(key: Record, corpus: Corpus, encoder: str) -> Record:
+def run_once(experiment: Experiment, corpus: Corpus, encoder: str, key: Record) -> Record:
     """Train one model and score it.
 
     Args:
-        key: The settings of the run.
+        experiment: What to train.
         corpus: The corpus, with documents only if their context is wanted.
         encoder: Path of the encoder.
+        key: The settings of the run.
 
     Returns:
         Scores and times.
     """
     set_seed(key["seed"])
-    evaluate = {SPAN: _span_markers, TOKEN: _token_classification}[key["model"]]
+    evaluate = {SPAN: _span_markers, TOKEN: _token_classification}[experiment.model]
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             folder,
-            num_train_epochs=key["epochs"],
-            learning_rate=key["learning_rate"],
-            per_device_train_batch_size=key["batch_size"],
-            per_device_eval_batch_size=key["batch_size"],
-            warmup_steps=WARMUP,
-            bf16=key["bf16"],
             use_cpu=not torch.cuda.is_available(),
             seed=key["seed"],
             dataloader_pin_memory=torch.cuda.is_available(),
@@ -97,31 +81,58 @@ def run_once(key: Record, corpus: Corpus, encoder: str) -> Record:
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
+            **experiment.arguments,
         )
-        name = f"{key['data']}, {key['model']}, {'' if key['context'] else 'no '}context, seed {key['seed']}"
-        return evaluate(corpus, encoder, arguments, Progress(name)) | {"device": arguments.device.type}
+        name = f"{key['data']}, {experiment.name}, seed {key['seed']}"
+        scores = evaluate(experiment, corpus, encoder, arguments, Progress(name), key["split"])
+        return scores | {"device": arguments.device.type}
 
 
-def _span_markers(corpus: Corpus, encoder: str, arguments: TrainingArguments, progress: Progress) -> Record:
+def _span_markers(
+    experiment: Experiment,
+    corpus: Corpus,
+    encoder: str,
+    arguments: TrainingArguments,
+    progress: Progress,
+    split: str,
+) -> Record:
     """Train and score span markers."""
-    model = SpanMarkerModel.from_pretrained(encoder, labels=corpus.labels, **LENGTHS)
-    trainer = Trainer(model=model, args=arguments, train_dataset=corpus.splits["train"], callbacks=[progress])
+    candidate = Candidate(**experiment.candidate)
+    model = CandidateModel.from_pretrained(encoder, labels=corpus.labels, **LENGTHS, **experiment.settings)
+    model.adopt(candidate, experiment.negative_span_ratio)
+    optimizer = make_optimizer(model, arguments, candidate) if candidate.has_own_rates else None
+    trainer = CandidateTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=corpus.splits["train"],
+        eval_dataset=corpus.splits["validation"],
+        negative_span_ratio=experiment.negative_span_ratio,
+        callbacks=[progress],
+        optimizers=(optimizer, None),
+    )
     result = _train(trainer, corpus)
     begin = time.perf_counter()
-    found = trainer.evaluate(corpus.splits["test"])
+    found = trainer.evaluate(corpus.splits[split])
     scores = {name: found[f"eval_overall_{name}"] for name in ("precision", "recall", "f1")}
     return result | scores | {"macro_f1": found["eval_macro_f1"], "evaluation_seconds": time.perf_counter() - begin}
 
 
-def _token_classification(corpus: Corpus, encoder: str, arguments: TrainingArguments, progress: Progress) -> Record:
+def _token_classification(
+    experiment: Experiment,
+    corpus: Corpus,
+    encoder: str,
+    arguments: TrainingArguments,
+    progress: Progress,
+    split: str,
+) -> Record:
     """Train and score token classification."""
     length = LENGTHS["model_max_length"]
     trainer = token_classification.make_trainer(corpus, encoder, length, arguments, [progress])
     result = _train(trainer, corpus)
-    test = corpus.splits["test"]
+    rows = corpus.splits[split]
     begin = time.perf_counter()
-    predicted = token_classification.predict_tags(trainer, test, corpus.labels, length)
-    gold = [[corpus.labels[tag] for tag in row] for row in test["ner_tags"]]
+    predicted = token_classification.predict_tags(trainer, rows, corpus.labels, length)
+    gold = [[corpus.labels[tag] for tag in row] for row in rows["ner_tags"]]
     report = classification_report(gold, predicted, output_dict=True, zero_division=0)
     micro = report["micro avg"]
     scores = {"precision": micro["precision"], "recall": micro["recall"], "f1": micro["f1-score"]}
@@ -132,20 +143,20 @@ def _token_classification(corpus: Corpus, encoder: str, arguments: TrainingArgum
 def _train(trainer: Any, corpus: Corpus) -> Record:
     """Train, and tell how long it took, preprocessing included."""
     trainer.remove_callback(PrinterCallback)
-    begin = time.perf_counter()
+    begin, processor_begin = time.perf_counter(), time.process_time()
     trainer.train()
-    seconds = time.perf_counter() - begin
-    sentences = len(corpus.splits["train"]) * trainer.args.num_train_epochs
-    return {"training_seconds": seconds, "training_sentences_per_second": sentences / seconds}
+    seconds, processor_seconds = time.perf_counter() - begin, time.process_time() - processor_begin
+    return {"training_seconds": seconds, "training_processor_seconds": processor_seconds}
 
 
-def narrow(corpus: Corpus, *, context: bool, limit: int | None) -> Corpus:
+def narrow(corpus: Corpus, *, context: bool, sentences: int | None, limit: int | None = None) -> Corpus:
     """Choose what of a corpus is used.
 
     Args:
         corpus: The corpus.
         context: Whether to keep the documents.
-        limit: Most sentences of each split. ``None``: all.
+        sentences: Number of training sentences. ``None``: all.
+        limit: Most sentences of the other splits. ``None``: all.
 
     Returns:
         The part.
@@ -156,100 +167,29 @@ def narrow(corpus: Corpus, *, context: bool, limit: int | None) -> Corpus:
     if context and not corpus.has_documents:
         raise DemoError("The data set has no document_id and sentence_id: there is no --context.")
     columns = ["tokens", "ner_tags", *(DOCUMENT_COLUMNS if context else ())]
+    most = {name: sentences if name == "train" else limit for name in corpus.splits}
     splits = {
-        name: rows.select_columns(columns).select(range(min(limit or len(rows), len(rows))))
+        name: rows.select_columns(columns).select(range(min(most[name] or len(rows), len(rows))))
         for name, rows in corpus.splits.items()
     }
     return replace(corpus, splits=splits)
 
 
-def read_results(path: Path) -> list[Record]:
-    """Read the runs that are finished.
-
-    Args:
-        path: File of one JSON object a line; it need not exist.
-    """
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line] if path.is_file() else []
-
-
-def find(records: list[Record], key: Record) -> Record | None:
-    """Find the latest run with the given settings."""
-    return next((record for record in reversed(records) if key.items() <= record.items()), None)
-
-
-def table(records: list[Record]) -> str:
-    """Sum up runs that differ in their seeds.
-
-    Args:
-        records: The runs.
-
-    Returns:
-        A Markdown table: means and, from two seeds on, their standard errors.
-    """
-    lines = [
-        "| data | model | context | type | seeds | F1 | precision | recall | macro F1 | sentences/s | minutes |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record["data"], record["model"], record["context"], record["bf16"]), []).append(record)
-    for (data, model, context, bf16), runs in groups.items():
-        scores = [
-            mean_and_error([100 * run[name] for run in runs]) for name in ("f1", "precision", "recall", "macro_f1")
-        ]
-        rate = statistics.mean(run["training_sentences_per_second"] for run in runs)
-        minutes = statistics.mean(run["training_seconds"] + run["evaluation_seconds"] for run in runs) / 60
-        seeds = " ".join(str(run["seed"]) for run in runs)
-        kind = "bf16" if bf16 else "fp32"
-        cells = (data, model, "yes" if context else "no", kind, seeds, *scores, f"{rate:.1f}", f"{minutes:.1f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def mean_and_error(values: Sequence[float]) -> str:
-    """Write a mean and its standard error.
-
-    Args:
-        values: One value a seed.
-    """
-    if len(values) < 2:
-        return f"{values[0]:.2f}"
-    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values) / len(values) ** 0.5:.2f}"
-
-
-def environment() -> Record:
-    """Tell what a run was made with."""
-    command = ["git", "describe", "--always", "--dirty"]
-    try:
-        git = subprocess.run(command, cwd=RESULTS.parents[1], capture_output=True, text=True, check=False)
-        commit = git.stdout.strip() or None
-    except OSError:  # no git here
-        commit = None
-    return {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": commit,
-        "span_marker": span_marker.__version__,
-        "transformers": version("transformers"),
-        "torch": version("torch"),
-        "threads": torch.get_num_threads(),
-    }
-
-
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Compare the accuracy of span markers and token classification.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Compare the accuracy of ways of training.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--data", default="wnut17", help="data set in $SPAN_MARKER_SHARED/data, or a folder")
+    parser.add_argument("experiments", nargs="*", help="names of files in accuracy/, or paths of such files")
+    parser.add_argument(
+        "--data", nargs="+", default=["wnut17"], help="data sets in $SPAN_MARKER_SHARED/data, or folders"
+    )
     parser.add_argument("--encoder", default=ENCODER, help="'minilm', or the folder of an encoder")
-    parser.add_argument("--models", nargs="+", choices=[SPAN, TOKEN], default=[SPAN, TOKEN], help="what to train")
-    parser.add_argument("--context", action=argparse.BooleanOptionalAction, default=False, help="use documents")
+    parser.add_argument("--context", action="store_true", help="use documents")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="a run each")
-    parser.add_argument("--epochs", type=int, default=4, help="passes over the training sentences")
-    parser.add_argument("--learning-rate", type=float, default=2e-4, help="highest learning rate")
-    parser.add_argument("--batch-size", type=int, default=16, help="rows in a training step")
+    parser.add_argument("--sentences", type=int, nargs="+", default=[None], help="training sentences (default: all)")
+    parser.add_argument("--split", choices=["validation", "test"], default="validation", help="what to score on")
+    parser.add_argument("--epochs", type=float, nargs="+", default=[None], help="instead of the experiment's own")
     parser.add_argument("--bf16", action="store_true", help="train and score in mixed precision")
-    parser.add_argument("--limit", type=int, help="use only so many sentences of each split (for a trial)")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished runs, added to")
     return parser.parse_args(argv)
@@ -265,33 +205,30 @@ def run(settings: argparse.Namespace) -> list[Record]:
         All that were asked for.
 
     Raises:
-        DemoError: The data set or the encoder is missing.
+        DemoError: An experiment, a data set or the encoder is missing.
     """
-    corpus = narrow(read_corpus(settings.data), context=settings.context, limit=settings.limit)
     encoder = encoder_path(settings.encoder)
-    settings.results.parent.mkdir(parents=True, exist_ok=True)
     records = []
-    for seed, model in product(settings.seeds, settings.models):
+    choices = (settings.data, settings.sentences, settings.seeds, settings.epochs, settings.experiments)
+    for data, sentences, seed, epochs, name in product(*choices):
+        arguments = {"bf16": settings.bf16} | ({} if epochs is None else {"num_train_epochs": epochs})
+        experiment = read_experiment(name, arguments)
         key = {
-            "data": Path(settings.data).name,
-            "model": model,
+            **experiment.key(),
+            "data": Path(data).name,
             "context": settings.context,
+            "sentences": sentences,
+            "split": settings.split,
             "seed": seed,
-            "epochs": settings.epochs,
-            "learning_rate": settings.learning_rate,
-            "batch_size": settings.batch_size,
-            "warmup": WARMUP,
-            "bf16": settings.bf16,
             "encoder": Path(settings.encoder).name,
-            "limit": settings.limit,
             **LENGTHS,
         }
         record = find(read_results(settings.results), key)
         if record is None:
-            record = key | run_once(key, corpus, encoder) | environment()
-            with settings.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-        _progress(f"{key['data']}, {model}, seed {seed}: F1 {100 * record['f1']:.2f}")
+            corpus = narrow(read_corpus(data), context=settings.context, sentences=sentences)
+            record = key | run_once(experiment, corpus, encoder, key) | environment()
+            append(settings.results, record)
+        _progress(f"{key['data']}, {name}, seed {seed}: F1 {100 * record['f1']:.2f}")
         records.append(record)
     return records
 

@@ -1,0 +1,109 @@
+"""The file of finished runs, a JSON object a line, and the table made of it."""
+
+import json
+import statistics
+import subprocess
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+
+import span_marker
+
+RESULTS = Path(__file__).resolve().parent / "results" / "accuracy.jsonl"
+Record: TypeAlias = dict[str, Any]
+_SCORES = ("f1", "precision", "recall", "macro_f1")
+
+
+def read_results(path: Path) -> list[Record]:
+    """Read the runs that are finished.
+
+    Args:
+        path: File of one JSON object a line; it need not exist.
+    """
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line] if path.is_file() else []
+
+
+def find(records: list[Record], key: Record) -> Record | None:
+    """Find the latest run with the given settings."""
+    return next((record for record in reversed(records) if key.items() <= record.items()), None)
+
+
+def append(path: Path, record: Record) -> None:
+    """Add a run.
+
+    Args:
+        path: The file; it need not exist.
+        record: The run.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def table(records: list[Record]) -> str:
+    """Sum up runs that differ in their seeds.
+
+    Args:
+        records: The runs.
+
+    Returns:
+        A Markdown table: means and, from two seeds on, their standard errors; minutes are processor time of the
+        training.
+    """
+    lines = [
+        "| data | sentences | context | scored on | experiment | epochs | seeds "
+        "| F1 | precision | recall | macro F1 | minutes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        epochs = record["recipe"]["arguments"]["num_train_epochs"]
+        key = (
+            record["data"],
+            record["sentences"] or "all",
+            "yes" if record["context"] else "no",
+            record["split"],
+            record["experiment"],
+            epochs,
+            json.dumps(record["recipe"]),
+        )
+        groups.setdefault(key, []).append(record)
+    for (*cells, _), runs in groups.items():
+        scores = [mean_and_error([100 * run[name] for run in runs]) for name in _SCORES]
+        minutes = statistics.mean(run["training_processor_seconds"] for run in runs) / 60
+        seeds = " ".join(str(run["seed"]) for run in runs)
+        lines.append(f"| {' | '.join(map(str, [*cells, seeds, *scores, f'{minutes:.1f}']))} |")
+    return "\n".join(lines)
+
+
+def mean_and_error(values: Sequence[float]) -> str:
+    """Write a mean and its standard error.
+
+    Args:
+        values: One value a seed.
+    """
+    if len(values) < 2:
+        return f"{values[0]:.2f}"
+    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values) / len(values) ** 0.5:.2f}"
+
+
+def environment() -> Record:
+    """Tell what a run was made with."""
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        git = subprocess.run(command, cwd=RESULTS.parents[1], capture_output=True, text=True, check=False)
+        commit = git.stdout.strip() or None
+    except OSError:  # no git here
+        commit = None
+    return {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit,
+        "span_marker": span_marker.__version__,
+        "transformers": version("transformers"),
+        "torch": version("torch"),
+        "threads": torch.get_num_threads(),
+    }
