@@ -11,7 +11,8 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from span_marker.classification import is_span, read_labels
 from span_marker.data_collator import IGNORED_LABEL
-from span_marker.inference import evaluating, parse_inputs
+from span_marker.inference import evaluating
+from span_marker.inputs import parse_inputs
 from span_marker.sentence_batches import SentenceBatches
 from span_marker.span_filter import SpanFilter, calibrated_threshold, filter_loss
 

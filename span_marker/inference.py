@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-from datasets import Dataset
 from torch import Tensor, nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from transformers.utils import logging
@@ -14,8 +12,8 @@ from transformers.utils import logging
 from span_marker.classification import classify_kept_spans, classify_spans
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import decode
-from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
-from span_marker.formats import refuse_transform
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
+from span_marker.inputs import Inputs, is_stream, parse_inputs, read_stream
 from span_marker.sentence_batches import SentenceBatches, require_batch_size
 from span_marker.span_columns import outrule_blank_ends
 from span_marker.types import Columns, Sentences
@@ -24,31 +22,15 @@ from span_marker.word_encoding import EncodedWords
 logger = logging.get_logger(__name__)
 
 Prediction: TypeAlias = dict[str, Any]
-Predictions: TypeAlias = list[Prediction] | list[list[Prediction]]
+Predictions: TypeAlias = list[Prediction] | list[list[Prediction]] | Iterator[list[Prediction]]
+_Classify: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 
-_LONGEST_WORD = 40
-_SENTENCE_ENDS = ("\u3002", "\uff01", "\uff1f")  # of Chinese and Japanese
 _WINDOW = 8192  # sentences that are encoded, sorted by length and batched together
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The inputs of `predict` in one form.
-
-    Attributes:
-        sentences: Texts or lists of words.
-        is_single: Whether one sentence was given alone, so that its entities are returned alone.
-        documents: The columns ``document_id`` and ``sentence_id``, or none.
-    """
-
-    sentences: Sentences
-    is_single: bool
-    documents: Columns
 
 
 def predict(
     model: Any,
-    inputs: str | Sequence[str] | Sequence[Sequence[str]] | Dataset,
+    inputs: Any,
     batch_size: int = 4,
     show_progress_bar: bool = False,
     *,
@@ -66,26 +48,50 @@ def predict(
             "model.fit_span_filter(dataset) on a trained model."
         )
     classify = classify_spans if span_filter is False or not model.config.filters_spans else classify_kept_spans
+    if is_stream(inputs):
+        return _predict_stream(model, classify, read_stream(inputs, is_split_into_words), batch_size, show_progress_bar)
     parsed = parse_inputs(inputs, is_split_into_words)
-    total = len(parsed.sentences)
-    # Document context looks at all sentences; without it memory stays bounded.
-    window = total if parsed.documents else _WINDOW
-    if model.config.trained_with_document_context and not parsed.documents and total:
+    with _progress(len(parsed.sentences), show_progress_bar) as bar:
+        results = _predict_inputs(model, classify, parsed, batch_size, bar)
+    return results[0] if parsed.is_single else results
+
+
+def _progress(total: int | None, show: bool) -> "tqdm[Any]":
+    return tqdm(total=total, disable=not show, desc="Predicting")
+
+
+def _predict_stream(
+    model: Any, classify: _Classify, stream: Iterator[Inputs], batch_size: int, show_progress_bar: bool
+) -> Iterator[list[Prediction]]:
+    """Predict window after window, no sooner than they are asked for."""
+    with _progress(None, show_progress_bar) as bar:
+        for window in stream:
+            yield from _predict_inputs(model, classify, window, batch_size, bar)
+
+
+def _predict_inputs(
+    model: Any, classify: _Classify, inputs: Inputs, batch_size: int, bar: "tqdm[Any]"
+) -> list[list[Prediction]]:
+    """Predict sentences, in windows that bound the memory."""
+    total = len(inputs.sentences)
+    if model.config.trained_with_document_context and not inputs.documents and total:
         logger.warning_once(
             "The model was trained with document-level context, but the inputs have none. Pass a Dataset with the "
             f"columns 'tokens', {DOCUMENT_ID!r} and {SENTENCE_ID!r} for the best results."
         )
+    # Document context looks at all sentences.
+    window = total if inputs.documents else _WINDOW
     results: list[list[Prediction]] = []
-    with evaluating(model), tqdm(total=total, disable=not show_progress_bar, desc="Predicting") as bar:
+    with evaluating(model):
         for start in range(0, total, max(window, 1)):
-            sentences = parsed.sentences[start : start + window]
-            results += _predict_window(model, classify, sentences, parsed.documents, batch_size, bar)
-    return results[0] if parsed.is_single else results
+            sentences = inputs.sentences[start : start + window]
+            results += _predict_window(model, classify, sentences, inputs.documents, batch_size, bar)
+    return results
 
 
 def _predict_window(
     model: Any,
-    classify: Callable[..., tuple[Tensor, Tensor]],
+    classify: _Classify,
     sentences: Sentences,
     documents: Columns,
     batch_size: int,
@@ -120,89 +126,6 @@ def _place(sentence: str | Sequence[str], encoded: EncodedWords, index: int, sta
     spans = encoded.character_spans[index]
     first, last = int(spans[start, 0]), int(spans[end - 1, 1])
     return {"span": sentence[first:last], "char_start_index": first, "char_end_index": last}
-
-
-def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
-    """Bring the inputs of `predict` into one form.
-
-    Raises:
-        TypeError: They are none of the accepted forms, or ``is_split_into_words`` is no truth value.
-        ValueError: A data set lacks ``tokens`` or has a transform, or the inputs are not what ``is_split_into_words``
-            says.
-    """
-    if not isinstance(is_split_into_words, bool | None):
-        raise TypeError(f"is_split_into_words must be True, False or None, but it is {is_split_into_words!r}.")
-    if isinstance(inputs, Dataset):
-        refuse_transform(inputs)
-        inputs = inputs.with_format(None)
-        if "tokens" not in inputs.column_names:
-            raise ValueError(f"The data set needs a column 'tokens', but it has {', '.join(inputs.column_names)}.")
-        ids = (DOCUMENT_ID, SENTENCE_ID) if has_documents(inputs.column_names) else ()
-        documents = {name: list(inputs[name]) for name in ids}
-        return Inputs(_checked(list(inputs["tokens"]), is_split_into_words), False, documents)
-    if isinstance(inputs, str):
-        _require_agreement([inputs], is_split_into_words)
-        return Inputs([inputs], True, {})
-    if not isinstance(inputs, Sequence) or isinstance(inputs, bytes):
-        raise TypeError(f"{_EXPECTED}, but got {type(inputs).__name__}.")
-    inputs = list(inputs)  # a data set's column may be one that reads itself anew at each step
-    if inputs and all(isinstance(item, str) for item in inputs):
-        if is_split_into_words is None:
-            is_split_into_words = len(inputs) > 1 and not any(" " in item for item in inputs)
-            if is_split_into_words:
-                _suspect_texts(inputs)
-        return Inputs([inputs], True, {}) if is_split_into_words else Inputs(inputs, False, {})
-    return Inputs(_checked(inputs, is_split_into_words), False, {})
-
-
-def _suspect_texts(words: list[str]) -> None:
-    """Warn of words that are more likely texts of a script without spaces."""
-    texts = [word for word in words if len(word) > _LONGEST_WORD or word.endswith(_SENTENCE_ENDS)]
-    if len(texts) > 1:
-        logger.warning_once(
-            "A list of strings without any space was read as one sentence of words, but these look like texts: "
-            f"{texts[0]!r:.60}. If they are, pass is_split_into_words=False."
-        )
-
-
-_EXPECTED = "Expected a text, a list of texts, a list of words, a list of lists of words, or a Dataset"
-
-
-def _require_agreement(sentences: list[Any], is_split_into_words: bool | None) -> None:
-    """Refuse texts that are said to be split into words, and lists of words that are said not to be.
-
-    Raises:
-        ValueError: With the first of them.
-    """
-    if is_split_into_words is None or not sentences or is_split_into_words is not isinstance(sentences[0], str):
-        return
-    given, remedy = (
-        ("a text", "Pass its words as a list, for instance text.split(), or leave the argument out.")
-        if is_split_into_words
-        else ("a list of words", "Pass texts, or leave the argument out.")
-    )
-    raise ValueError(f"is_split_into_words={is_split_into_words}, but got {given}: {sentences[0]!r:.60}. {remedy}")
-
-
-def _checked(sentences: list[Any], is_split_into_words: bool | None) -> Sentences:
-    """Refuse what is neither all texts nor all lists of words, or not of the kind that it is said to be.
-
-    Raises:
-        TypeError: With the first row that does not fit.
-        ValueError: The rows are all of the other kind.
-    """
-    kind = str if sentences and isinstance(sentences[0], str) else list | tuple
-    for row, sentence in enumerate(sentences):
-        if not isinstance(sentence, kind):
-            given = f"{sentence!r:.60}" if isinstance(sentence, str) else type(sentence).__name__
-            raise TypeError(f"{_EXPECTED}, all of one kind, but row {row} is {given}.")
-        try:
-            "".join(sentence)  # checks all words in one call
-        except TypeError as error:
-            place, word = next((place, word) for place, word in enumerate(sentence) if not isinstance(word, str))
-            raise TypeError(f"{_EXPECTED}, but word {place} of row {row} is {word!r:.60}.") from error
-    _require_agreement(sentences, is_split_into_words)
-    return sentences
 
 
 @contextmanager

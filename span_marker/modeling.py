@@ -1,13 +1,13 @@
 """The span marker model: an encoder over text and levitated markers, and a classifier over marker pairs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import can_return_tuple
@@ -199,7 +199,7 @@ class SpanMarkerModel(LoadableModel):
 
     def predict(
         self,
-        inputs: str | Sequence[str] | Sequence[Sequence[str]] | Dataset,
+        inputs: str | Sequence[str] | Sequence[Sequence[str]] | Dataset | Iterator[Any] | IterableDataset,
         batch_size: int = 4,
         show_progress_bar: bool = False,
         *,
@@ -211,7 +211,9 @@ class SpanMarkerModel(LoadableModel):
         Args:
             inputs: One of: a text; a list of texts; a sentence as a list of words; a list of such sentences; a data set
                 with a column ``tokens`` of texts or lists of words, and for document-level context ``document_id`` and
-                ``sentence_id``. A list of two or more strings without any space in them is one sentence of words.
+                ``sentence_id``. A list of two or more strings without any space in them is one sentence of words. Or
+                an iterator (such as a generator) over texts, over lists of words, or over rows of such columns, or an
+                ``IterableDataset``: it is read as results are asked for, a thousand sentences ahead, in bounded memory.
             batch_size: Number of sentences in a forward pass.
             show_progress_bar: Whether to show progress.
             is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
@@ -221,7 +223,8 @@ class SpanMarkerModel(LoadableModel):
                 them (false). ``None``: the former if the model has a calibrated one.
 
         Returns:
-            A list of entities for one text or one sentence of words, else one such list for each input, in their order.
+            A list of entities for one text or one sentence of words, else one such list for each input, in their order;
+            for an iterator, an iterator over these lists.
             An entity has ``span``, ``label``, ``score`` (its probability) and its place, the end exclusive:
             ``char_start_index`` and ``char_end_index`` in a text, ``word_start_index`` and ``word_end_index`` in a
             sentence of words.
@@ -229,8 +232,8 @@ class SpanMarkerModel(LoadableModel):
         Raises:
             TypeError: The inputs are none of these, or another argument is of a wrong type.
             ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the inputs are
-                not what ``is_split_into_words`` says, the model has no entity types, or no calibrated span filter where
-                one is asked for.
+                not what ``is_split_into_words`` says, a stream goes back to a document, the model has no entity types,
+                or no calibrated span filter where one is asked for.
         """
         self._require_tokenizer()
         return predict(

@@ -17,7 +17,7 @@ LAYERS = [
     {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
-    {"attention", "data_collator", "evaluation", "tokenizer_pipeline"},
+    {"attention", "data_collator", "evaluation", "inputs", "tokenizer_pipeline"},
     {"classification", "encoders", "span_filter", "span_sampling", "tokenizer"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},

@@ -1,5 +1,6 @@
 """Models that are small and untrained, but have opinions."""
 
+import pytest
 import torch
 from transformers import AutoModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -63,3 +64,11 @@ def collate(model, sentences):
     columns = model.tokenizer({"tokens": sentences})
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return SpanMarkerDataCollator(model.tokenizer)(rows)
+
+
+def assert_close(found, expected):
+    """Compare predicted entities; scores may differ by rounding."""
+    assert len(found) == len(expected)
+    for row, others in zip(found, expected, strict=True):
+        assert [{**entity, "score": None} for entity in row] == [{**entity, "score": None} for entity in others]
+        assert [entity["score"] for entity in row] == pytest.approx([entity["score"] for entity in others], abs=1e-5)
