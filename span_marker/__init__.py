@@ -3,12 +3,14 @@
 Importing the package makes span marker checkpoints known to transformers' auto classes.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from transformers import AutoConfig, AutoModel, TrainingArguments
 
 from span_marker._version import __version__
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import SpanMarkerDataCollator
-from span_marker.evaluation import NERMetric
 from span_marker.label_normalizer import (
     AutoLabelNormalizer,
     LabelNormalizer,
@@ -47,6 +49,21 @@ __all__ = [
     "TrainingArguments",
     "__version__",
 ]
+
+if TYPE_CHECKING:
+    from span_marker.ner_metric import NERMetric
+
+_LAZY = {"NERMetric": "span_marker.ner_metric"}
+"""Public names whose modules import much that training and prediction do not need."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    return value
+
 
 AutoConfig.register(SpanMarkerConfig.model_type, SpanMarkerConfig)
 AutoModel.register(SpanMarkerConfig, SpanMarkerModel)

@@ -4,23 +4,17 @@ Gold entities that the model cannot predict, because they are longer than ``enti
 ``model_max_length``, count as missed. The reference drops them from the gold, which flatters its recall.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import datasets
-import evaluate
 import numpy as np
 import numpy.typing as npt
-import seqeval.scheme
-from seqeval.metrics import accuracy_score, classification_report
 
 from span_marker.ragged import ranges
 from span_marker.types import EntityTable, IntArray
 
-_SCORES = ("precision", "recall", "f1")
-_SEQEVAL_SCORES = ("precision", "recall", "f1-score")
-_SEQEVAL_SCHEMES = ("IOB1", "IOB2", "IOE1", "IOE2", "IOBES", "BILOU")
+SCORES = ("precision", "recall", "f1")
+"""Names of the scores of a type, in their order."""
 
 
 class _FlatEntities(NamedTuple):
@@ -83,9 +77,9 @@ def compute_metrics(
     metrics: dict[str, Any] = {}
     if per_type:
         for label, scores in zip(types, each.T.tolist(), strict=True):
-            metrics[labels[label]] = dict(zip(_SCORES, scores, strict=True)) | {"number": int(support[label])}
+            metrics[labels[label]] = dict(zip(SCORES, scores, strict=True)) | {"number": int(support[label])}
     macro = each.mean(axis=1) if types else np.zeros(3)
-    return metrics | _totals(micro[:, 0].tolist(), macro.tolist(), right / total if total else 0.0)
+    return metrics | totals(micro[:, 0].tolist(), macro.tolist(), right / total if total else 0.0)
 
 
 def to_iob2(entities: EntityTable, num_words: npt.ArrayLike, labels: Sequence[str]) -> list[list[str]]:
@@ -109,76 +103,21 @@ def to_iob2(entities: EntityTable, num_words: npt.ArrayLike, labels: Sequence[st
     return [tags[start:end] for start, end in zip((ends - words).tolist(), ends.tolist(), strict=True)]
 
 
-class NERMetric(evaluate.Metric):  # type: ignore[misc, unused-ignore]
-    """seqeval as an `evaluate.Metric`: what ``evaluate.load("seqeval")`` gives, without the network and the cache.
-
-    ``compute`` takes tags, as lists of strings, and returns the keys of [`compute_metrics`], 0.0 for a ratio of
-    nothing. Further arguments of ``compute``: ``suffix=True`` for tags like "PER-B"; ``mode="strict"`` together with
-    ``scheme`` ("IOB1", "IOB2", "IOE1", "IOE2", "IOBES" or "BILOU") to count well-formed entities only.
+def totals(micro: Sequence[float], macro: Sequence[float], accuracy: float) -> dict[str, float]:
+    """Name the scores over all types.
 
     Args:
-        config_name: Name that tells apart the metric's files of several runs.
-        keep_in_memory: Whether to collect tags in memory. False, as it must be with ``num_process`` over 1, writes
-            them to ``cache_dir`` until they are scored.
-        **kwargs: Further arguments of `evaluate.Metric`: ``cache_dir``, ``num_process``, ``process_id``, ...
+        micro: Precision, recall and F1 over all entities.
+        macro: Their means over the types.
+        accuracy: Share of words with the right tag.
+
+    Returns:
+        The scores by name, as in [`compute_metrics`].
     """
-
-    def __init__(self, config_name: str | None = None, keep_in_memory: bool = True, **kwargs: Any) -> None:
-        super().__init__(config_name=config_name, keep_in_memory=keep_in_memory, **kwargs)
-
-    def _build_data_dir(self) -> str:
-        """Name the folder for collected tags, and make it only if there will be any."""
-        return str(self._data_dir_root if self.keep_in_memory else super()._build_data_dir())
-
-    def _info(self) -> evaluate.MetricInfo:
-        tags = datasets.Sequence(datasets.Value("string"))
-        return evaluate.MetricInfo(
-            description="Precision, recall and F1 of named entities, by seqeval.",
-            citation="Hiroki Nakayama. 2018. seqeval: A Python framework for sequence labeling evaluation.",
-            inputs_description="predictions, references: the tags of each sentence, as lists of strings.",
-            features=datasets.Features({"predictions": tags, "references": tags}),
-            reference_urls=["https://github.com/chakki-works/seqeval"],
-        )
-
-    def _compute(
-        self,
-        predictions: list[list[str]],
-        references: list[list[str]],
-        suffix: bool = False,
-        mode: str | None = None,
-        scheme: str | None = None,
-    ) -> dict[str, Any]:
-        if not any(predictions) and not any(references):
-            return _totals([0.0] * 3, [0.0] * 3, 0.0)
-        with warnings.catch_warnings():
-            # Without any entity seqeval takes the mean over no types, which is NaN with this warning; 0.0 here.
-            warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
-            warnings.filterwarnings("ignore", "invalid value encountered", RuntimeWarning)
-            report = classification_report(
-                references,
-                predictions,
-                output_dict=True,
-                suffix=suffix,
-                mode=mode,
-                scheme=_seqeval_scheme(scheme) if mode == "strict" else None,
-                zero_division=0,
-            )
-        rows = {name: [float(row[key]) for key in _SEQEVAL_SCORES] for name, row in report.items()}
-        micro, macro = rows.pop("micro avg"), rows.pop("macro avg")
-        rows.pop("weighted avg")
-        metrics: dict[str, Any] = {
-            name: dict(zip(_SCORES, row, strict=True)) | {"number": int(report[name]["support"])}
-            for name, row in rows.items()
-        }
-        return metrics | _totals(micro, macro if rows else [0.0] * 3, accuracy_score(references, predictions))
-
-
-def _totals(micro: Sequence[float], macro: Sequence[float], accuracy: float) -> dict[str, float]:
-    """Name the scores over all types."""
-    totals = {f"overall_{name}": value for name, value in zip(_SCORES, micro, strict=True)}
-    totals["overall_accuracy"] = accuracy
-    totals |= {f"macro_{name}": value for name, value in zip(_SCORES, macro, strict=True)}
-    return totals | {"f1": totals["overall_f1"]}
+    named = {f"overall_{name}": value for name, value in zip(SCORES, micro, strict=True)}
+    named["overall_accuracy"] = accuracy
+    named |= {f"macro_{name}": value for name, value in zip(SCORES, macro, strict=True)}
+    return named | {"f1": named["overall_f1"]}
 
 
 def _precision_recall_f1(correct: IntArray, guessed: IntArray, support: IntArray) -> npt.NDArray[np.float64]:
@@ -275,16 +214,3 @@ def _tag_ids(entities: _FlatEntities, num_words: int) -> IntArray:
     tags[ranges(entities.starts, lengths)] = np.repeat(inside, lengths)
     tags[entities.starts] = inside - 1
     return tags
-
-
-def _seqeval_scheme(name: str | None) -> type:
-    """Find seqeval's class of a tagging scheme.
-
-    Raises:
-        ValueError: seqeval has no scheme of this name.
-    """
-    # seqeval would guess a missing scheme from the gold tags, and fail where they hold no entity.
-    if name not in _SEQEVAL_SCHEMES:
-        raise ValueError(f"Strict mode got scheme={name!r}. Give one of {', '.join(_SEQEVAL_SCHEMES)}.")
-    scheme: type = getattr(seqeval.scheme, name)
-    return scheme

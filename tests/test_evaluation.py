@@ -1,70 +1,14 @@
-import itertools
 import json
-import socket
 import time
-import warnings
 
-import evaluate
 import numpy as np
 import pytest
+from entity_tables import LABELS, ZERO, by_seqeval, table, tables
 from hypothesis import example, given
-from hypothesis import strategies as st
-from seqeval.metrics import accuracy_score, classification_report, f1_score, precision_score, recall_score
 from seqeval.metrics.sequence_labeling import get_entities
 
-from span_marker.evaluation import NERMetric, compute_metrics, to_iob2
+from span_marker.evaluation import compute_metrics, to_iob2
 from span_marker.types import EntityTable
-
-LABELS = ["O", "PER", "LOC"]
-PREDICTED = [["B-PER", "I-PER", "O"], ["B-LOC", "O"]]
-GOLD = [["B-PER", "I-PER", "O"], ["O", "B-LOC"]]
-ZERO = {
-    **dict.fromkeys(("overall_precision", "overall_recall", "overall_f1", "overall_accuracy"), 0.0),
-    **dict.fromkeys(("macro_precision", "macro_recall", "macro_f1", "f1"), 0.0),
-}
-
-
-def table(entities):
-    """[(row, label, start, end), ...] -> EntityTable"""
-    return EntityTable(*np.array(entities, dtype=np.int64).reshape(-1, 4).T)
-
-
-def by_seqeval(predicted, gold):
-    """The metrics of two lists of tags as seqeval itself gives them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        report = classification_report(gold, predicted, output_dict=True, zero_division=0)
-        scores = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
-        metrics = {f"overall_{name}": score(gold, predicted, zero_division=0) for name, score in scores.items()}
-        macro = {name: score(gold, predicted, average="macro", zero_division=0) for name, score in scores.items()}
-    metrics |= {f"macro_{name}": 0.0 if np.isnan(value) else value for name, value in macro.items()}
-    metrics["overall_accuracy"] = accuracy_score(gold, predicted) if any(gold) else 0.0
-    metrics["f1"] = metrics["overall_f1"]
-    for average in ("micro avg", "macro avg", "weighted avg"):
-        report.pop(average)
-    names = {"precision": "precision", "recall": "recall", "f1-score": "f1", "support": "number"}
-    return metrics | {kind: {names[key]: value for key, value in row.items()} for kind, row in report.items()}
-
-
-@st.composite
-def tables(draw, labels=3):
-    """Lengths of sentences, predicted and gold entities; about half of the gold entities are predicted."""
-    num_words = draw(st.lists(st.integers(0, 12), min_size=1, max_size=8))
-    gold, predicted = [], []
-    for row, words in enumerate(num_words):
-        cuts = sorted(draw(st.sets(st.integers(0, words), max_size=6)))
-        for start, end in itertools.pairwise(cuts):
-            label = draw(st.integers(1, labels - 1))
-            fate = draw(st.sampled_from(["both", "gold", "predicted", "other label", "other end", "neither"]))
-            if fate not in ("predicted", "neither"):
-                gold.append((row, label, start, end))
-            if fate in ("both", "predicted"):
-                predicted.append((row, label, start, end))
-            elif fate == "other label":
-                predicted.append((row, draw(st.integers(1, labels - 1)), start, end))
-            elif fate == "other end":
-                predicted.append((row, label, start, start + 1))
-    return num_words, table(predicted), table(gold)
 
 
 class TestComputeMetrics:
@@ -231,79 +175,3 @@ class TestToIob2:
                 for kind, start, end in get_entities(tags)
             ]
             assert found == [*zip(*(column.tolist() for column in entities), strict=True)]
-
-
-class TestNERMetric:
-    def test_compute(self):
-        metric = NERMetric()
-        assert isinstance(metric, evaluate.Metric)
-        metrics = metric.compute(predictions=PREDICTED, references=GOLD)
-        assert metrics == by_seqeval(PREDICTED, GOLD)
-        assert json.loads(json.dumps(metrics)) == metrics
-        assert metrics["LOC"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "number": 1}
-
-    def test_add_one_by_one_and_again(self):
-        metric = NERMetric()
-        for _ in range(2):
-            for prediction, reference in zip(PREDICTED, GOLD, strict=True):
-                metric.add(prediction=prediction, reference=reference)
-            assert metric.compute() == by_seqeval(PREDICTED, GOLD)
-
-    def test_add_batch(self):
-        metric = NERMetric()
-        metric.add_batch(predictions=PREDICTED, references=GOLD)
-        assert metric.compute()["overall_f1"] == 0.5
-
-    def test_regression_needs_no_network_and_no_cache(self, monkeypatch, tmp_path):
-        def refuse(*args):
-            raise OSError("no network")
-
-        monkeypatch.setattr(socket.socket, "connect", refuse)
-        monkeypatch.setattr(socket, "getaddrinfo", refuse)
-        monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "cache")
-        NERMetric().compute(predictions=PREDICTED, references=GOLD)
-        assert list(tmp_path.iterdir()) == []
-
-    def test_on_disk(self, tmp_path):
-        metric = NERMetric(keep_in_memory=False, cache_dir=str(tmp_path))
-        metric.add_batch(predictions=PREDICTED, references=GOLD)
-        assert list(tmp_path.rglob("*.lock"))
-        assert metric.compute()["overall_f1"] == 0.5
-
-    @pytest.mark.parametrize("kwargs", [{}, {"mode": "strict", "scheme": "IOB2"}])
-    def test_no_entity_is_zero_without_a_warning(self, kwargs):
-        outside = {"predictions": [["O", "O"], []], "references": [["O", "O"], []]}
-        assert NERMetric().compute(**outside, **kwargs) == {**ZERO, "overall_accuracy": 1.0}
-        assert NERMetric().compute(predictions=[[]], references=[[]], **kwargs) == ZERO
-        assert NERMetric().compute(predictions=[], references=[], **kwargs) == ZERO
-        metrics = NERMetric().compute(predictions=[["B-A", "O"]], references=[["O", "O"]], **kwargs)
-        assert metrics == {
-            **ZERO,
-            "overall_accuracy": 0.5,
-            "A": {"precision": 0.0, "recall": 0.0, "f1": 0.0, "number": 0},
-        }
-
-    def test_strict_counts_well_formed_entities_only(self):
-        tags = {"predictions": [["I-A", "O", "B-A"]], "references": [["I-A", "O", "B-A"]]}
-        assert NERMetric().compute(**tags)["A"]["number"] == 2
-        assert NERMetric().compute(**tags, mode="strict", scheme="IOB2")["A"]["number"] == 1
-
-    def test_suffix(self):
-        tags = [["PER-B", "PER-I", "O"]]
-        assert NERMetric().compute(predictions=tags, references=tags, suffix=True)["PER"]["number"] == 1
-
-    @pytest.mark.parametrize("scheme", [None, "IOB3"])
-    def test_strict_needs_a_scheme(self, scheme):
-        with pytest.raises(ValueError, match=f"Strict mode got scheme={scheme!r}. Give one of IOB1, IOB2, IOE1"):
-            NERMetric().compute(predictions=PREDICTED, references=GOLD, mode="strict", scheme=scheme)
-
-    def test_sentences_of_different_lengths(self):
-        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-            NERMetric().compute(predictions=[["O"]], references=[["O", "O"]])
-
-    @given(tables())
-    def test_equals_compute_metrics(self, given_tables):
-        num_words, predicted, gold = given_tables
-        tags = [to_iob2(entities, num_words, LABELS) for entities in (predicted, gold)]
-        metrics = NERMetric().compute(predictions=tags[0], references=tags[1])
-        assert metrics == compute_metrics(predicted, gold, num_words, LABELS)
