@@ -1,4 +1,4 @@
-"""Entities that a model can never predict, because they are too long or lie beyond the words that it reads."""
+"""Entities out of a model's reach, because they are too long or lie beyond the words that it is trained on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from span_marker.types import EntityTable, IntArray
 
 @dataclass(frozen=True)
 class CoverageReport:
-    """How many entities a model can never predict, and which lengths would cover them.
+    """How many entities are out of a model's reach, and which lengths would cover them.
 
     Attributes:
         total: Number of entities.
-        missed: Number of entities that can never be predicted.
+        missed: Number of entities out of reach.
         too_long: Of these, those longer than ``entity_max_length``.
         cut_off: Those that end after the words that fit the model. They may be too long as well.
         cut_sentences: Number of sentences that do not fit the model as a whole.
-        missed_by_length: Entities that can never be predicted, by their number of words.
-        missed_by_label: Entities that can never be predicted, by label id.
+        missed_by_length: Entities out of reach, by their number of words.
+        missed_by_label: Entities out of reach, by label id.
         entity_max_length: Longest entity that the model considers, in words.
         entity_lengths: Lengths in words that 99 % and 100 % of the entities do not exceed.
         model_max_length: Longest text that the model reads, in tokens; ``None``: not known here.
@@ -42,7 +42,7 @@ class CoverageReport:
 
     @property
     def share(self) -> float:
-        """Share of the entities that can never be predicted, from 0 to 1."""
+        """Share of the entities out of reach, from 0 to 1."""
         return self.missed / self.total if self.total else 0.0
 
     def message(self, dataset_name: str = "data", labels: Sequence[str] | None = None) -> str | None:
@@ -58,8 +58,8 @@ class CoverageReport:
         if not self.missed:
             return None
         lines = [
-            f"{self.missed:,} of the {self.total:,} entities of the {dataset_name} set ({self.share:.2%}) can never be "
-            "predicted."
+            f"{self.missed:,} of the {self.total:,} entities of the {dataset_name} set ({self.share:.2%}) are out of "
+            "the model's reach."
         ]
         if self.too_long:
             lengths = _choices(self.entity_lengths, self.entity_max_length, "words")
@@ -68,7 +68,7 @@ class CoverageReport:
                 f"Raise entity_max_length to {lengths}."
             )
         if self.cut_off:
-            lines.append(f"- {self.cut_off:,} end after the words that fit the model. {self._text_remedy()}")
+            lines.append(f"- {self.cut_off:,} end after the words that training reads. {self._text_remedy()}")
         words = ", ".join(f"{length} words: {count:,}" for length, count in self.missed_by_length.items())
         lines.append(f"Missed by length: {words}.")
         names = {label: str(label) if labels is None else labels[label] for label in self.missed_by_label}

@@ -1,7 +1,7 @@
 """Precision, recall and F1 of entities, equal to seqeval's to the last digit, without a download.
 
-Gold entities that the model cannot predict, because they are longer than ``entity_max_length`` or lie behind
-``model_max_length``, count as missed. The reference drops them from the gold, which flatters its recall.
+Gold entities that the model cannot predict, because they are longer than ``entity_max_length``, count as missed. The
+reference drops them from the gold, which flatters its recall.
 """
 
 from collections.abc import Sequence

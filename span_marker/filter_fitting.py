@@ -15,6 +15,7 @@ from span_marker.inference import evaluating
 from span_marker.inputs import parse_inputs
 from span_marker.sentence_batches import SentenceBatches
 from span_marker.span_filter import SpanFilter, calibrated_threshold, filter_loss
+from span_marker.windows import cut_into_windows, window_size
 
 LEARNING_RATE: Final = 1e-3
 HELD_OUT: Final = 5
@@ -86,11 +87,11 @@ def fit_span_filter(
 
 def _read(model: Any, source: SentenceBatches, show_progress_bar: bool) -> list[_Batch]:
     """Run the model over all spans."""
-    batches = []
+    batches, size = [], window_size(model.tokenizer)
     # What was made in inference mode could not be trained on.
     with evaluating(model), torch.inference_mode(False), torch.no_grad():
         progress = tqdm(source.batches(model.device), "Reading", len(source.indices), disable=not show_progress_bar)
-        for batch in progress:
+        for batch, _ in (windows for whole in progress for windows in cut_into_windows(whole, size)):
             text = model.read_text(batch["input_ids"], batch["attention_mask"])
             spans = is_span(batch)
             labels, _ = read_labels(model, text, batch, spans)

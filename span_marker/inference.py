@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -17,6 +18,7 @@ from span_marker.inputs import Inputs, is_stream, parse_inputs, read_stream
 from span_marker.sentence_batches import SentenceBatches, require_batch_size
 from span_marker.span_columns import outrule_blank_ends
 from span_marker.types import Columns, Sentences
+from span_marker.windows import classify_in_windows, window_size
 from span_marker.word_encoding import EncodedWords
 
 logger = logging.get_logger(__name__)
@@ -100,11 +102,11 @@ def _predict_window(
     """Predict sentences that are encoded together."""
     config: SpanMarkerConfig = model.config
     source = SentenceBatches(sentences, documents, model.tokenizer, config, batch_size)
-    encoded, blank = source.encoded, source.encoded.blank_words
+    encoded, blank, size = source.encoded, source.encoded.blank_words, window_size(model.tokenizer)
     results: list[list[Prediction]] = [[] for _ in sentences]
     bar.update(len(sentences) - sum(map(len, source.indices)))
     for indices, batch in zip(source.indices, source.batches(model.device), strict=True):
-        labels, scores = classify(model, batch)
+        labels, scores = classify_in_windows(partial(classify, model), batch, size)
         words = encoded.kept_words[indices]
         label_ids = labels.cpu().numpy()
         outrule_blank_ends(label_ids, [blank[index] for index in indices], config.entity_max_length, config.outside_id)

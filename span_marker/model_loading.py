@@ -205,7 +205,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         if wanted and wanted > config.model_max_length:
             logger.warning_once(
                 f"model_max_length is {wanted}, but {type(self.encoder).__name__} and its tokenizer take at most "
-                f"{config.model_max_length} tokens: longer sentences are cut there."
+                f"{config.model_max_length} tokens at once."
             )
 
     def _add_markers(self) -> None:

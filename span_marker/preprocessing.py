@@ -50,6 +50,7 @@ def preprocess(
     *,
     config: SpanMarkerConfig,
     spread: bool,
+    truncate: bool = True,
     for_evaluation: bool = False,
     num_proc: int | None = None,
 ) -> datasets.Dataset:
@@ -64,6 +65,7 @@ def preprocess(
         config: The model's configuration.
         spread: Whether to spread a sentence's spans over as many rows as [`spread_sample`] needs, for training.
             Otherwise each sentence stays one row.
+        truncate: Whether to cut sentences that are longer than the model.
         for_evaluation: Whether to add ``blank_words``, the index of each word that begins and ends no entity because it
             has no token, and, with a normalizer, ``entities``: all entities of a sentence as lists of reduced label id,
             first word and word after the last, also those that no candidate span covers.
@@ -81,7 +83,8 @@ def preprocess(
     refuse_transform(dataset)
     length, markers = tokenizer.model_max_length, config.marker_max_length
     if not is_preprocessed(dataset):
-        dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, for_evaluation, num_proc)
+        settings = {"truncate": truncate, "for_evaluation": for_evaluation}
+        dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, settings, num_proc)
         if has_documents(dataset.column_names):
             dataset = add_context(
                 dataset,
@@ -98,6 +101,8 @@ def encode_rows(
     tokenizer: SpanMarkerTokenizer,
     normalizer: LabelNormalizer | None,
     config: SpanMarkerConfig,
+    *,
+    truncate: bool = True,
     for_evaluation: bool = False,
 ) -> Columns:
     """Encode a batch of sentences and list their candidate spans.
@@ -107,6 +112,7 @@ def encode_rows(
         tokenizer: The tokenizer.
         normalizer: Reads the tags. None: no labels.
         config: The model's configuration.
+        truncate: Whether to cut sentences that are longer than the model.
         for_evaluation: Whether to add ``blank_words`` and ``entities``.
 
     Returns:
@@ -115,7 +121,7 @@ def encode_rows(
     Raises:
         ValueError: A sentence is not a list of words, or a tag is not the id of a label.
     """
-    encoded = tokenizer.encode(batch["tokens"])
+    encoded = tokenizer.encode(batch["tokens"], truncate=truncate)
     kept = encoded.kept_words
     columns = span_columns(encoded, config.entity_max_length)
     if normalizer is not None:
@@ -155,7 +161,7 @@ def _encode(
     normalizer: LabelNormalizer | None,
     tokenizer: SpanMarkerTokenizer,
     config: SpanMarkerConfig,
-    for_evaluation: bool,
+    settings: dict[str, bool],
     num_proc: int | None,
 ) -> datasets.Dataset:
     """Replace all columns of a data set but the ids with the model's columns."""
@@ -167,21 +173,20 @@ def _encode(
     if normalizer is not None:
         features["labels"] = _NUMBERS
     features["num_words"] = _NUMBER
-    if for_evaluation:
+    if settings["for_evaluation"]:
         features[BLANK_WORDS] = _NUMBERS
-    if normalizer is not None and for_evaluation:
+    if normalizer is not None and settings["for_evaluation"]:
         features["entities"] = datasets.Sequence(_NUMBERS)
     if not len(dataset):  # `map` would leave the columns as they are
         return datasets.Dataset.from_dict({name: [] for name in features}, features=datasets.Features(features))
-    settings = {"normalizer": normalizer, "config": config, "for_evaluation": for_evaluation}
     scheme = None if normalizer is None else (type(normalizer).__name__, normalizer.scheme)
-    arguments = (tokenizer.fingerprint, config.entity_max_length, scheme, for_evaluation)
+    arguments = (tokenizer.fingerprint, config.entity_max_length, scheme, settings)
     with _safe_to_fork(num_proc):
         return dataset.map(
             encode_rows,
             batched=True,
             batch_size=_BATCH,
-            fn_kwargs={"tokenizer": tokenizer, **settings},
+            fn_kwargs={"tokenizer": tokenizer, "normalizer": normalizer, "config": config, **settings},
             remove_columns=[name for name in dataset.column_names if name not in ids],
             features=datasets.Features(features),
             num_proc=num_proc,

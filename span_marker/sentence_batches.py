@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
-from transformers.utils import logging
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import SpanMarkerDataCollator
@@ -17,8 +16,6 @@ from span_marker.span_columns import span_columns
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.types import Columns, Sentences
 from span_marker.word_encoding import EncodedWords
-
-logger = logging.get_logger(__name__)
 
 
 def require_batch_size(batch_size: Any) -> None:
@@ -38,9 +35,9 @@ def require_batch_size(batch_size: Any) -> None:
 
 
 class SentenceBatches:
-    """Encoded sentences, cut into batches from the most costly to the least, so that a batch has little padding.
+    """Encoded sentences, in batches from the most costly to the least, so that a batch has little padding.
 
-    Sentences without any candidate span are in no batch.
+    They are encoded whole, however long they are. Sentences without any candidate span are in no batch.
 
     Args:
         sentences: Texts or lists of words.
@@ -63,8 +60,7 @@ class SentenceBatches:
         batch_size: int,
     ) -> None:
         require_batch_size(batch_size)
-        self.encoded: EncodedWords = tokenizer.encode(sentences)
-        _warn_of_cut_sentences(self.encoded, tokenizer.model_max_length)
+        self.encoded: EncodedWords = tokenizer.encode(sentences, truncate=False)
         self._columns = span_columns(self.encoded, config.entity_max_length)
         if documents:
             self._columns = _add_context(self._columns | documents, tokenizer, config)
@@ -100,15 +96,3 @@ def _add_context(columns: Columns, tokenizer: SpanMarkerTokenizer, config: SpanM
         num_special_tokens=tokenizer.num_special_tokens,
     )
     return {name: list(rows[name]) for name in columns}
-
-
-def _warn_of_cut_sentences(encoded: EncodedWords, length: int) -> None:
-    """Say which words were not searched because they do not fit the model."""
-    cut = np.flatnonzero(encoded.is_cut)
-    if len(cut):
-        row = int(cut[0])
-        logger.warning(
-            f"{len(cut)} of {len(encoded.num_words)} sentences have more than the model's {length} tokens; entities "
-            f"beyond are not found. The first has {encoded.num_words[row]} words, of which {encoded.kept_words[row]} "
-            "were searched, the last perhaps in part. Split long texts into sentences."
-        )

@@ -101,7 +101,11 @@ def entity_table(rows: Sequence[Sequence[Sequence[int]]]) -> EntityTable:
     return EntityTable(np.repeat(np.arange(len(rows)), counts), flat[:, 0], flat[:, 1], flat[:, 2])
 
 
-@lru_cache(maxsize=512)
 def _enumerate(num_words: int, max_length: int) -> tuple[IntArray, IntArray]:
-    """Remember the spans of sentences of common lengths: most batches repeat them. Shape: ``[spans]`` each."""
-    return enumerate_spans(num_words, max_length)
+    """List the spans of a sentence. Shape: ``[spans]`` each."""
+    return _remembered(num_words, max_length) if num_words <= _COMMON else enumerate_spans(num_words, max_length)
+
+
+_COMMON = 256
+_remembered = lru_cache(maxsize=512)(enumerate_spans)
+"""Remembers the spans of sentences of common lengths: most batches repeat them."""

@@ -236,7 +236,7 @@ class Trainer(SavingTrainer):
         normalizer = label_normalizer or self.label_normalizer
         tokenizer = tokenizer or self.tokenizer
         if not is_preprocessed(require_dataset(dataset, dataset_name)):
-            dataset = self._prepare(dataset, dataset_name, normalizer, tokenizer).sentences
+            dataset = self._prepare(dataset, dataset_name, normalizer, tokenizer, truncate=True).sentences
         kept = {DOCUMENT_ID, SENTENCE_ID, *_MODEL_COLUMNS, *([KEPT_WORDS] if is_evaluate else [])}
         dataset = dataset.select_columns([name for name in dataset.column_names if name in kept])
         return preprocess(dataset, normalizer, tokenizer, config=self.model.config, spread=True, num_proc=self.num_proc)
@@ -258,18 +258,31 @@ class Trainer(SavingTrainer):
         return spread_sample(batch, model_max_length, marker_max_length)
 
     def _prepare(
-        self, dataset: Dataset, name: str, normalizer: LabelNormalizer | None, tokenizer: SpanMarkerTokenizer
+        self,
+        dataset: Dataset,
+        name: str,
+        normalizer: LabelNormalizer | None,
+        tokenizer: SpanMarkerTokenizer,
+        *,
+        truncate: bool,
     ) -> PreparedData:
         """Prepare a data set once for as long as it lives and nothing that matters changes."""
         config = self.model.config
         lengths = (config.marker_max_length, config.entity_max_length, config.max_prev_context, config.max_next_context)
         reader = None if normalizer is None else (type(normalizer), normalizer.scheme)
-        key = (self.column, tokenizer.fingerprint, lengths, reader)
+        key = (self.column, tokenizer.fingerprint, lengths, reader, truncate)
         prepared = self._prepared.setdefault(dataset, {})
         if key not in prepared:
             with self.args.main_process_first(desc=f"preprocessing the {name} set"):
                 prepared[key] = prepare(
-                    dataset, normalizer, tokenizer, config, column=self.column, name=name, num_proc=self.num_proc
+                    dataset,
+                    normalizer,
+                    tokenizer,
+                    config,
+                    column=self.column,
+                    name=name,
+                    truncate=truncate,
+                    num_proc=self.num_proc,
                 )
         return prepared[key]
 
@@ -291,7 +304,7 @@ class Trainer(SavingTrainer):
         rows = self.preprocess_dataset(dataset, dataset_name="training")
         card = self.model.model_card_data
         if not is_preprocessed(dataset):
-            prepared = self._prepare(dataset, "training", self.label_normalizer, self.tokenizer)
+            prepared = self._prepare(dataset, "training", self.label_normalizer, self.tokenizer, truncate=True)
             require_entities(prepared, "training")
             training_logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary)
@@ -356,7 +369,7 @@ class Trainer(SavingTrainer):
                 f"The model was trained with document-level context, but the {name} set lacks '{DOCUMENT_ID}' or "
                 f"'{SENTENCE_ID}'. Add both for predictions as good as in training."
             )
-        prepared = self._prepare(dataset, name, normalizer, self.tokenizer)
+        prepared = self._prepare(dataset, name, normalizer, self.tokenizer, truncate=False)
         if prepared.loader is not None:
             return prepared.loader
         with (

@@ -33,7 +33,7 @@ ROW = "row"
 ENTITIES = "entities"
 """Column of evaluation rows: all gold entities of the sentence."""
 KEPT_WORDS = "num_words"
-"""Column of evaluation rows: number of the sentence's words that fit the model."""
+"""Column of evaluation rows: number of the sentence's words that the model reads."""
 ALL_WORDS = "all_words"
 """Column of evaluation rows: number of the sentence's words."""
 EVALUATION_COLUMNS = (ROW, ENTITIES, KEPT_WORDS, ALL_WORDS, BLANK_WORDS)
@@ -318,6 +318,7 @@ def prepare(
     *,
     column: str,
     name: str,
+    truncate: bool,
     num_proc: int | None,
 ) -> PreparedData:
     """Preprocess a data set, a row a sentence, and warn of what is wrong with its tags.
@@ -329,6 +330,7 @@ def prepare(
         config: The model's configuration.
         column: The column of the tags.
         name: What to call the data set.
+        truncate: Whether to cut sentences that are longer than the model.
         num_proc: Number of processes.
 
     Returns:
@@ -343,7 +345,14 @@ def prepare(
     if normalizer is not None:
         dataset = resolve_tags(dataset, column, normalizer.scheme.tags)
     sentences = preprocess(
-        dataset, normalizer, tokenizer, config=config, spread=False, for_evaluation=True, num_proc=num_proc
+        dataset,
+        normalizer,
+        tokenizer,
+        config=config,
+        spread=False,
+        truncate=truncate,
+        for_evaluation=True,
+        num_proc=num_proc,
     )
     num_words: IntArray = pc.list_value_length(as_lists(_column(dataset, TOKENS))).to_numpy().astype(np.int64)
     sentences = sentences.add_column(ALL_WORDS, num_words).add_column(ROW, np.arange(len(num_words)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from torch.utils.data import DataLoader, Sampler
 from transformers.trainer_utils import BestRun, EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
 from transformers.utils import logging
 
-from span_marker.classification import classify_spans
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.decoding import decode
 from span_marker.preprocessing import BLANK_WORDS
@@ -28,7 +28,8 @@ from span_marker.trainer_evaluation import (
     pack_entities,
     pack_scores,
 )
-from span_marker.trainer_scoring import SpanLabelSmoother, SpanScorer
+from span_marker.trainer_scoring import SpanLabelSmoother, score_spans
+from span_marker.windows import classify_in_windows, window_size
 
 logger = logging.get_logger(__name__)
 
@@ -111,7 +112,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Find the entities of all sentences, and score them.
 
-        Gold entities that the model cannot predict, because they are too long or cut off, count as missed.
+        Gold entities that the model cannot predict, because they are too long, count as missed.
 
         Args:
             eval_dataset: The data set, several by name, or the name of one. ``None``: the Trainer's.
@@ -285,20 +286,20 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         inputs = self._prepare_inputs(inputs)
         rows, kept_words, gold = inputs[ROW], inputs[KEPT_WORDS].cpu().numpy(), inputs.get(ENTITIES)
         config = self.model.config
-        scorer: Any = SpanScorer(model, config, inputs.get("labels"), self._preprocess_logits)
+        score = partial(score_spans, model, config, self._preprocess_logits)
         with torch.no_grad(), self.compute_loss_context_manager():
-            reduced = classify_spans(scorer, inputs, filtered=config.filters_spans)
-        best, probabilities = (tensor.cpu().numpy() for tensor in reduced)
+            scored = classify_in_windows(score, inputs, window_size(self.processing_class))
+        best, probabilities, _, filter_scores = (tensor.cpu().numpy() for tensor in scored)
         blank = [row[:count] for row, count in zip(inputs[BLANK_WORDS].cpu().numpy(), kept_words, strict=True)]
         outrule_blank_ends(best, blank, config.entity_max_length, config.outside_id)
         entities, scores = decode(best, probabilities, kept_words, config.entity_max_length, config.outside_id)
         spans = span_index(entities.starts, entities.ends, kept_words[entities.rows], config.entity_max_length)
-        both = np.stack([scores, scorer.filter_scores(entities.rows, spans)], axis=-1)
+        both = np.stack([scores, filter_scores[entities.rows, spans]], axis=-1)
         packed = (pack_entities(entities, len(rows)), pack_scores(entities, both, len(rows)))
         predicted = (rows, *(torch.from_numpy(array).to(rows.device) for array in packed))
         if gold is None:
             return None, predicted, None
-        return None, predicted, (gold, inputs[ALL_WORDS], scorer.losses, inputs["num_spans"])
+        return None, predicted, (gold, inputs[ALL_WORDS], scored[2].sum(dim=1), inputs["num_spans"])
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler[int] | None:
         """Choose the order of the training rows; the lengths that they are grouped by count their markers."""

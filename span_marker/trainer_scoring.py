@@ -3,20 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers.trainer_pt_utils import LabelSmoother
 
+from span_marker.classification import classify_spans
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.output import SpanMarkerOutput
 from span_marker.span_filter import filter_loss
-from span_marker.types import FloatArray, IntArray
 
 
 class SpanScorer:
-    """Passes on what a model says of spans, and adds up its loss on the way.
+    """Passes on what a model says of spans, and keeps the losses and the span filter's scores on the way.
 
     Args:
         model: The model, perhaps wrapped.
@@ -30,9 +29,9 @@ class SpanScorer:
         self.config = config
         self.labels = labels
         self.preprocess = preprocess
-        self.losses = torch.zeros(0) if labels is None else labels.new_zeros(len(labels), dtype=torch.float32)
+        self.losses: list[Tensor] = []
+        self.filter_scores: list[Tensor] = []
         self._seen = 0
-        self._filter_scores: list[Tensor] = []
 
     def __call__(self, **batch: Any) -> SpanMarkerOutput:
         """Classify the next spans of the batch.
@@ -47,30 +46,38 @@ class SpanScorer:
         logits = output["logits"]
         start, self._seen = self._seen, self._seen + logits.shape[1]
         labels = None if self.labels is None else self.labels[:, start : self._seen]
-        if labels is not None:
+        if labels is None:
+            losses = logits.new_zeros(logits.shape[:2], dtype=torch.float32)
+        else:
             losses = nn.functional.cross_entropy(
                 logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
-            )
-            self.losses += losses.view_as(labels).sum(dim=1)
+            ).view_as(labels)
+        self.losses.append(losses)
+        self.filter_scores.append(
+            output["filter_scores"] if self.config.span_filter else losses.new_full((), torch.inf).expand_as(losses)
+        )
         logits = logits if self.preprocess is None else self.preprocess(logits, labels)
-        if self.config.span_filter:
-            self._filter_scores.append(output["filter_scores"])
         return SpanMarkerOutput(logits=logits, filter_scores=output.get("filter_scores"))
 
-    def filter_scores(self, rows: IntArray, spans: IntArray) -> FloatArray:
-        """Look up the span filter's log-odds of some spans.
 
-        Args:
-            rows: Their rows in the batch. Shape: ``[wanted]``.
-            spans: Their indices among the candidate spans of the row. Shape: ``[wanted]``.
+def score_spans(
+    model: nn.Module, config: SpanMarkerConfig, preprocess: Any, batch: dict[str, Tensor]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Classify the spans of a batch, and compute their losses.
 
-        Returns:
-            The log-odds, infinite without a filter. Shape: ``[wanted]``.
-        """
-        if not self._filter_scores:
-            return np.full(len(spans), np.inf, dtype=np.float32)
-        scores: FloatArray = torch.cat(self._filter_scores, dim=1).float().cpu().numpy()[rows, spans]
-        return scores
+    Args:
+        model: The model, perhaps wrapped.
+        config: The model's configuration.
+        preprocess: What the user does to the logits.
+        batch: The collator's output, with or without ``labels``.
+
+    Returns:
+        Best label ids, their probabilities, the cross entropy (0 without labels), and the span filter's log-odds
+        (infinite without one). Shape of each: ``[batch, spans]``.
+    """
+    scorer: Any = SpanScorer(model, config, batch.get("labels"), preprocess)
+    best, probabilities = classify_spans(scorer, batch, filtered=config.filters_spans)
+    return best, probabilities, torch.cat(scorer.losses, dim=1), torch.cat(scorer.filter_scores, dim=1).float()
 
 
 @dataclass

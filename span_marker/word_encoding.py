@@ -29,7 +29,6 @@ class EncodedWords:
         num_words: Number of words of each sentence, those that did not fit included. Shape: ``[sentences]``.
         is_blank: Whether a kept word begins and ends no entity: one without a token of its own, which the model cannot
             tell from its neighbour, or, in a text, one of nothing but whitespace. Shape: ``[kept words]``.
-        is_cut: Whether a sentence lost tokens, be they only some of its last word's. Shape: ``[sentences]``.
         character_spans: For raw texts, start and end (exclusive) of each word in its text, ends that are whitespace
             trimmed; a word that is nothing but whitespace has an empty span. Shape of each: ``[words, 2]``. None for
             sentences that were given as words.
@@ -42,7 +41,6 @@ class EncodedWords:
     word_offsets: IntArray
     num_words: IntArray
     is_blank: BoolArray
-    is_cut: BoolArray
     character_spans: list[IntArray] | None = None
 
     @property
@@ -135,7 +133,6 @@ def align_words(
         word_offsets=offsets_of(kept_words),
         num_words=num_words,
         is_blank=first > last,
-        is_cut=room < lengths,
     )
 
 

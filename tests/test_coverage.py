@@ -1,4 +1,4 @@
-"""Entities that can never be predicted."""
+"""Entities out of reach."""
 
 import warnings
 
@@ -55,9 +55,9 @@ def test_counts():
 def test_message():
     rows = [(0, 1, 0, 4), (0, 1, 4, 9), (1, 2, 9, 10), (1, 2, 10, 11), (1, 1, 10, 16)]
     assert report(*rows, kept_words=(20, 10)).message("training", ["O", "LOC", "PER"]) == (
-        "3 of the 5 entities of the training set (60.00%) can never be predicted.\n"
+        "3 of the 5 entities of the training set (60.00%) are out of the model's reach.\n"
         "- 2 are longer than entity_max_length=4 words. Raise entity_max_length to 6 words (100 %).\n"
-        "- 2 end after the words that fit the model. Raise model_max_length so that 16 words (100 %) fit, or split "
+        "- 2 end after the words that training reads. Raise model_max_length so that 16 words (100 %) fit, or split "
         "long sentences (1 cut off).\n"
         "Missed by length: 1 words: 1, 5 words: 1, 6 words: 1.\n"
         "Missed by label: LOC: 2, PER: 1."

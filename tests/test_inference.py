@@ -460,23 +460,9 @@ def test_weights_that_are_no_numbers_are_reported(predictor, caplog):
 def test_a_very_long_sentence_takes_seconds(predictor, sentence, caplog):
     start = time.process_time()
     (row,) = predictor.predict([sentence])
-    assert time.process_time() - start < 10
-    (record,) = caplog.records
-    assert "1 of 1 sentences have more than the model's 40 tokens" in record.getMessage()
+    assert time.process_time() - start < 20
+    assert not caplog.records
     (check_text if isinstance(sentence, str) else check_words)(sentence, row)
-
-
-def test_cut_sentences_are_counted(predictor, caplog):
-    predictor.predict([["Ada"] * 38, ["Ada"] * 39, ["Ada"] * 50])
-    (record,) = caplog.records
-    message = record.getMessage()
-    assert "2 of 3 sentences" in message
-    assert "The first has 39 words, of which 38 were searched" in message
-
-
-def test_a_last_word_that_is_cut_is_reported(predictor, caplog):
-    predictor.predict([["Ada"] * 20 + ["Ada" * 30]])
-    assert "The first has 21 words, of which 21 were searched, the last perhaps in part" in caplog.text
 
 
 def test_a_word_longer_than_the_model_is_legal(predictor):

@@ -18,7 +18,7 @@ LAYERS = [
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
     {"attention", "data_collator", "evaluation", "inputs", "tokenizer_pipeline"},
-    {"classification", "encoders", "ner_metric", "span_filter", "span_sampling", "tokenizer"},
+    {"classification", "encoders", "ner_metric", "span_filter", "span_sampling", "tokenizer", "windows"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},
     {"inference"},

@@ -212,7 +212,7 @@ def test_training_rows_are_spread(make, dataset):
     trainer = make()
     trainer.model.config.marker_max_length = 1
     rows = trainer.preprocess_dataset(dataset)
-    whole = trainer._prepare(dataset, "train", trainer.label_normalizer, trainer.tokenizer).sentences
+    whole = trainer._prepare(dataset, "train", trainer.label_normalizer, trainer.tokenizer, truncate=True).sentences
     assert len(rows) > len(whole) == len(dataset)
     for name in ("start_position_ids", "end_position_ids", "labels"):
         assert list(chain(*rows[name])) == list(chain(*whole[name]))
@@ -459,7 +459,7 @@ def test_regression_evaluate_differs_from_predict(make, documents):
 
 
 def test_regression_entities_that_cannot_be_predicted_are_left_out(make):
-    # The first is too long, the third cut off; the second sentence is cut after its entity.
+    # The first is too long; the others are longer than the model.
     rows = Dataset.from_dict(
         {
             "tokens": [["a"] * 8, ["b"] * 40, ["c"] * 40],
