@@ -1,6 +1,6 @@
 """Span-based named entity recognition with levitated markers.
 
-Importing the package makes span marker checkpoints known to transformers' auto classes.
+Importing the package makes span marker checkpoints known to transformers' auto classes and its ``pipeline``.
 """
 
 from importlib import import_module
@@ -23,6 +23,7 @@ from span_marker.label_normalizer import (
 from span_marker.model_card import SpanMarkerModelCardData
 from span_marker.modeling import SpanMarkerModel
 from span_marker.output import SpanMarkerOutput
+from span_marker.pipeline_component import SpanMarkerPipeline
 from span_marker.schemes import Scheme
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer import Trainer
@@ -44,6 +45,7 @@ __all__ = [
     "SpanMarkerModel",
     "SpanMarkerModelCardData",
     "SpanMarkerOutput",
+    "SpanMarkerPipeline",
     "SpanMarkerTokenizer",
     "Trainer",
     "TrainingArguments",

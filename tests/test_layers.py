@@ -38,6 +38,8 @@ LAYERS = [
     {"trainer_loop"},
     {"trainer_saving"},
     {"trainer"},
+    # ways in
+    {"pipeline_component"},
     # the demonstration
     {"demo"},
     {"demo.corpus", "demo.display", "demo.encoder"},

@@ -24,6 +24,7 @@ PUBLIC = {
     "SpanMarkerModel",
     "SpanMarkerModelCardData",
     "SpanMarkerOutput",
+    "SpanMarkerPipeline",
     "SpanMarkerTokenizer",
     "Trainer",
     "TrainingArguments",

@@ -1,0 +1,95 @@
+import pytest
+from datasets import Dataset
+from tiny_models import SENTENCES, TEXTS, assert_close, give_opinions
+from transformers import pipeline
+from transformers.pipelines.pt_utils import KeyDataset
+
+import span_marker
+from span_marker import SpanMarkerModel, SpanMarkerPipeline
+
+TEXTS = [text for text in TEXTS if text]
+
+
+@pytest.fixture(scope="module")
+def model(tiny_encoder):
+    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=tags, model_max_length=40, entity_max_length=4)
+    return give_opinions(model, outside=-100.0)
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    model.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def find(model):
+    return pipeline("span-marker", model=model, device=-1)
+
+
+def test_loading_by_name(folder, model):
+    find = pipeline("span-marker", model=str(folder), device=-1)
+    assert isinstance(find, SpanMarkerPipeline)
+    assert find(TEXTS[0]) == model.predict(TEXTS[0])
+
+
+def test_what_predict_returns(find, model):
+    assert_close(find(TEXTS, batch_size=3), model.predict(TEXTS))
+    assert_close(find(SENTENCES), model.predict(SENTENCES))
+    assert find(SENTENCES[0]) == model.predict(SENTENCES[0])
+    assert find("") == []
+    assert find([]) == []
+
+
+def test_arguments_of_the_pipeline_hold_for_its_calls(model):
+    find = pipeline("span-marker", model=model, device=-1, is_split_into_words=False, batch_size=2)
+    assert find(["Ada", "Paris"]) == model.predict(["Ada", "Paris"], is_split_into_words=False)
+    assert find(["Ada", "Paris"], is_split_into_words=True) == model.predict(["Ada", "Paris"])
+
+
+def test_streams_and_data_sets(find, model):
+    expected = model.predict(TEXTS)
+    rows = Dataset.from_dict({"text": TEXTS, "tokens": SENTENCES[: len(TEXTS)]})
+    assert_close(list(find(text for text in TEXTS)), expected)
+    assert_close(list(find(KeyDataset(rows, "text"))), expected)
+    assert_close(find(rows), model.predict(rows))
+
+
+def test_token_classification(find, model):
+    entity = model.predict(TEXTS[0])[0]
+    first, length = find(TEXTS[0], output_format="token-classification")[0], len(model.predict(TEXTS[0]))
+    assert first == {
+        "entity_group": entity["label"],
+        "score": entity["score"],
+        "word": entity["span"],
+        "start": entity["char_start_index"],
+        "end": entity["char_end_index"],
+    }
+    for inputs in ([TEXTS[0], TEXTS[0]], iter([TEXTS[0], TEXTS[0]])):
+        found = list(find(inputs, output_format="token-classification"))
+        assert [len(entities) for entities in found] == [length, length]
+        assert list(found[1][0]) == ["entity_group", "score", "word", "start", "end"]
+    words = find(SENTENCES[0], output_format="token-classification")[-1]
+    assert words["word"] == " ".join(SENTENCES[0][words["start"] : words["end"]])
+    assert find("", output_format="token-classification") == []
+
+
+def test_unknown_arguments(find):
+    with pytest.raises(TypeError, match="The pipeline got 'top_k'; it takes is_split_into_words, output_format, "):
+        find("Ada", top_k=3)
+    with pytest.raises(
+        ValueError, match=r"output_format is 'json'\. Expected one of span-marker, token-classification"
+    ):
+        find("Ada", output_format="json")
+
+
+def test_saving(find, tmp_path, model):
+    find.save_pretrained(tmp_path)
+    assert SpanMarkerModel.from_pretrained(tmp_path).predict(TEXTS[0]) == model.predict(TEXTS[0])
+    assert pipeline("span-marker", model=str(tmp_path), device=-1)(TEXTS[0]) == model.predict(TEXTS[0])
+
+
+def test_the_public_class():
+    assert span_marker.SpanMarkerPipeline is SpanMarkerPipeline
