@@ -1,0 +1,206 @@
+"""A spaCy component that finds entities with a span marker model: ``nlp.add_pipe("span_marker", ...)``.
+
+spaCy finds it by its entry point: nothing needs to be imported.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from os import PathLike
+from typing import Any
+
+import torch
+from datasets import Dataset
+from spacy.language import Language
+from spacy.scorer import get_ner_prf
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
+from span_marker.modeling import SpanMarkerModel
+
+DOCUMENTS = 128
+"""Documents whose sentences are batched together."""
+
+
+class SpacySpanMarkerWrapper:
+    """Adds the entities that a span marker model finds to documents.
+
+    A document is predicted sentence by sentence if something before in the pipeline sets sentence boundaries, such as
+    the parser, the senter or the sentencizer, and otherwise as a whole, in windows. A model that was trained with
+    document-level context gets each sentence's neighbours. Entities begin and end with spaCy's tokens; their
+    probabilities are in ``Span._.score``.
+
+    Args:
+        model: Folder or name of the model. It is loaded when it is needed first, so that a pipeline that was saved
+            with `nlp.to_disk` loads its own copy and nothing else.
+        *args: Handed on to ``SpanMarkerModel.from_pretrained``.
+        batch_size: Number of sentences in a batch.
+        device: Where to run the model. ``None``: on the GPU if there is one.
+        overwrite_entities: Whether to drop the entities that documents have already. Otherwise they stay, and those
+            that are found are added where they do not overlap one.
+        spans_key: Name of a span group in ``Doc.spans`` to put the found entities into. ``None``: no group.
+        **kwargs: Handed on to ``SpanMarkerModel.from_pretrained``.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str],
+        *args: Any,
+        batch_size: int = 4,
+        device: str | torch.device | None = None,
+        overwrite_entities: bool = False,
+        spans_key: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._source = (model, args, kwargs)
+        self._model: SpanMarkerModel | None = None
+        self.batch_size = batch_size
+        self.device = device
+        self.overwrite_entities = overwrite_entities
+        self.spans_key = spans_key
+        if not Span.has_extension("score"):
+            Span.set_extension("score", default=None)
+
+    @property
+    def model(self) -> SpanMarkerModel:
+        """The model."""
+        if self._model is None:
+            path, args, kwargs = self._source
+            self._adopt(SpanMarkerModel.from_pretrained(path, *args, **kwargs))
+        assert self._model is not None
+        return self._model
+
+    def _adopt(self, model: SpanMarkerModel) -> None:
+        """Take a model to the wanted device."""
+        self._model = model.try_cuda() if self.device is None else model.to(self.device)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Add entities to a document.
+
+        Args:
+            doc: The document, changed in place.
+
+        Returns:
+            The same document.
+        """
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = DOCUMENTS) -> Iterator[Doc]:
+        """Add entities to documents, the sentences of many in common batches.
+
+        Args:
+            stream: The documents.
+            batch_size: Number of documents that are looked at together.
+
+        Yields:
+            The same documents in their order.
+        """
+        documents = iter(stream)
+        while batch := list(islice(documents, batch_size)):
+            self._annotate(batch)
+            yield from batch
+
+    def _annotate(self, docs: list[Doc]) -> None:
+        """Add entities to documents."""
+        sentences = [(index, sentence) for index, doc in enumerate(docs) for sentence in _sentences(doc)]
+        columns: dict[str, Any] = {"tokens": [[token.text for token in sentence] for _, sentence in sentences]}
+        if self.model.config.trained_with_document_context:
+            columns[DOCUMENT_ID] = [index for index, _ in sentences]
+            columns[SENTENCE_ID] = [sentence.start for _, sentence in sentences]
+        predictions: Any = self.model.predict(Dataset.from_dict(columns), batch_size=self.batch_size)
+        found: list[list[Span]] = [[] for _ in docs]
+        for (index, sentence), entities in zip(sentences, predictions, strict=True):
+            for entity in entities:
+                start, end = entity["word_start_index"], entity["word_end_index"]
+                span = Span(docs[index], sentence.start + start, sentence.start + end, label=entity["label"])
+                span._.score = entity["score"]
+                found[index].append(span)
+        for doc, spans in zip(docs, found, strict=True):
+            self._set(doc, spans)
+
+    def _set(self, doc: Doc, spans: list[Span]) -> None:
+        """Set a document's entities."""
+        if self.spans_key is not None:
+            doc.spans[self.spans_key] = spans
+        kept = [] if self.overwrite_entities else list(doc.ents)
+        taken = {token.i for entity in kept for token in entity}
+        doc.set_ents(kept + [span for span in spans if taken.isdisjoint(range(span.start, span.end))])
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        """Score predicted documents as spaCy scores its own entity recognizer; `nlp.evaluate` calls it.
+
+        Args:
+            examples: Predicted documents and what they should be.
+            **kwargs: Handed on to spaCy.
+
+        Returns:
+            ``ents_p``, ``ents_r``, ``ents_f`` and ``ents_per_type``.
+        """
+        scores: dict[str, Any] = get_ner_prf(examples, **kwargs)
+        return scores
+
+    def to_disk(self, path: str | PathLike[str], *, exclude: Iterable[str] = ()) -> None:
+        """Save the model, as `nlp.to_disk` asks.
+
+        Args:
+            path: The folder.
+            exclude: Ignored.
+        """
+        self.model.save_pretrained(path)
+
+    def from_disk(self, path: str | PathLike[str], *, exclude: Iterable[str] = ()) -> "SpacySpanMarkerWrapper":
+        """Load the model that `to_disk` saved.
+
+        Args:
+            path: The folder.
+            exclude: Ignored.
+
+        Returns:
+            This component.
+        """
+        self._adopt(SpanMarkerModel.from_pretrained(path))
+        return self
+
+
+def _sentences(doc: Doc) -> Iterable[Span]:
+    """Cut a document into sentences, if it says where they begin."""
+    return doc.sents if doc.has_annotation("SENT_START") else [doc[:]] if len(doc) else []
+
+
+@Language.factory(  # type: ignore[untyped-decorator, unused-ignore]
+    "span_marker",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type", "span._.score"],
+    default_config={
+        "batch_size": 4,
+        "device": None,
+        "overwrite_entities": False,
+        "spans_key": None,
+    },
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+)
+def make_span_marker(
+    nlp: Language,
+    name: str,
+    model: str,
+    batch_size: int,
+    device: str | None,
+    overwrite_entities: bool,
+    spans_key: str | None,
+) -> SpacySpanMarkerWrapper:
+    """Make the component from a pipeline's configuration.
+
+    Args:
+        nlp: The pipeline.
+        name: Name of the component in it.
+        model: Folder or name of the model.
+        batch_size: Number of sentences in a batch.
+        device: Where to run the model.
+        overwrite_entities: Whether to drop the entities that documents have already.
+        spans_key: Name of a span group to put entities into.
+
+    Returns:
+        The component.
+    """
+    return SpacySpanMarkerWrapper(
+        model, batch_size=batch_size, device=device, overwrite_entities=overwrite_entities, spans_key=spans_key
+    )

@@ -1,0 +1,165 @@
+from importlib.metadata import entry_points
+
+import pytest
+import spacy
+import torch
+from spacy import displacy
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from tiny_models import TEXTS, give_opinions
+
+from span_marker import SpanMarkerModel
+from span_marker.spacy_integration import SpacySpanMarkerWrapper
+
+
+@pytest.fixture(scope="module")
+def model(tiny_encoder):
+    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=tags, model_max_length=20, entity_max_length=4)
+    return give_opinions(model, outside=-100.0)
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    model.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def make(folder):
+    """A function that makes a blank pipeline with the component."""
+
+    def make(*before, **config):
+        nlp = spacy.blank("en")
+        for name in before:
+            nlp.add_pipe(name)
+        nlp.add_pipe("span_marker", config={"model": str(folder), **config})
+        return nlp
+
+    return make
+
+
+def entities(doc):
+    return [(entity.start, entity.end, entity.label_, entity._.score) for entity in doc.ents]
+
+
+def test_the_entry_point():
+    (found,) = entry_points(group="spacy_factories", name="span_marker")
+    assert found.value == "span_marker.spacy_integration:make_span_marker"
+
+
+def test_a_document_without_sentences(make, model):
+    doc = make()(TEXTS[0])
+    expected = model.predict([[token.text for token in doc]])[0]
+    assert entities(doc) == [
+        (entity["word_start_index"], entity["word_end_index"], entity["label"], entity["score"]) for entity in expected
+    ]
+    assert doc.ents
+
+
+def test_sentences(make, model):
+    doc = make("sentencizer")("Ada lives in London. Nobody knows Paris.")
+    sentences = list(doc.sents)
+    assert len(sentences) == 2
+    expected = model.predict([[token.text for token in sentence] for sentence in sentences])
+    assert [(start, end) for start, end, _, _ in entities(doc)] == [
+        (sentence.start + entity["word_start_index"], sentence.start + entity["word_end_index"])
+        for sentence, found in zip(sentences, expected, strict=True)
+        for entity in found
+    ]
+
+
+def test_context(make, model, monkeypatch):
+    text = "Ada lives in London. Nobody knows Paris."
+    alone = entities(make("sentencizer")(text))
+    nlp = make("sentencizer")
+    monkeypatch.setattr(nlp.get_pipe("span_marker").model.config, "trained_with_document_context", True)
+    assert entities(nlp(text)) != alone
+    together = list(nlp.pipe([text, text]))
+    assert [entity[:3] for entity in entities(together[0])] == [entity[:3] for entity in entities(nlp(text))]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "\u200b", "👩‍👩‍👧 Ada", "word " * 300])
+@pytest.mark.parametrize("before", [(), ("sentencizer",)], ids=["whole", "sentences"])
+def test_odd_documents(make, before, text):
+    nlp = make(*before)
+    docs = list(nlp.pipe(["Ada lives.", text, "Paris"]))
+    assert [doc.text for doc in docs] == ["Ada lives.", text, "Paris"]
+    assert all(doc.ents for doc in (docs[0], docs[2]))
+    assert all(not entity.text.isspace() for entity in docs[1].ents)
+    if text.startswith("word"):
+        assert docs[1].ents[-1].end == len(docs[1].text.split())
+
+
+def test_pipe_equals_call(make):
+    nlp, texts = make("sentencizer", batch_size=3), list(TEXTS * 3)
+    together = list(nlp.pipe(texts, batch_size=4))
+    for doc, text in zip(together, texts, strict=True):
+        assert [entity[:3] for entity in entities(doc)] == [entity[:3] for entity in entities(nlp(text))]
+    pairs = list(nlp.pipe([(text, index) for index, text in enumerate(texts)], as_tuples=True))
+    assert [context for _, context in pairs] == list(range(len(texts)))
+    assert list(nlp.pipe([])) == []
+
+
+def test_entities_that_are_there(make):
+    def documents(nlp):
+        doc = Doc(nlp.vocab, ["Ada", "lives", "in", "London"])
+        doc.ents = [Span(doc, 1, 2, "VERB")]
+        return doc
+
+    component = make().get_pipe("span_marker")
+    doc = component(documents(make()))
+    assert (1, 2, "VERB", None) in entities(doc)
+    assert len(doc.ents) > 1
+    component.overwrite_entities = True
+    assert "VERB" not in {entity.label_ for entity in component(documents(make())).ents}
+
+
+def test_span_groups(make):
+    doc = make(spans_key="found")(TEXTS[0])
+    assert [(span.start, span.end, span.label_, span._.score) for span in doc.spans["found"]] == entities(doc)
+
+
+def test_saving_is_self_contained(make, tmp_path, folder, monkeypatch):
+    nlp = make("sentencizer", batch_size=7, spans_key="found")
+    expected = entities(nlp(TEXTS[0]))
+    nlp.to_disk(tmp_path / "nlp")
+    config = (tmp_path / "nlp" / "config.cfg").read_text()
+    moved = config.replace(str(folder), "nowhere/at-all")
+    assert moved != config
+    (tmp_path / "nlp" / "config.cfg").write_text(moved)
+    loaded = spacy.load(tmp_path / "nlp")
+    component = loaded.get_pipe("span_marker")
+    assert (component.batch_size, component.spans_key) == (7, "found")
+    assert entities(loaded(TEXTS[0])) == expected
+
+
+def test_the_model_is_loaded_when_it_is_needed(folder):
+    component = SpacySpanMarkerWrapper(folder, device="cpu", entity_max_length=2)
+    assert component._model is None
+    assert component.model.config.entity_max_length == 2
+    assert component.model.device == torch.device("cpu")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("span_marker", config={"model": "no/such-folder-here"})
+    with pytest.raises(OSError, match="no/such-folder-here"):
+        nlp("Ada")
+
+
+def test_several_processes(make):
+    nlp = make()
+    expected = [[entity[:3] for entity in entities(nlp(text))] for text in TEXTS]
+    torch.set_num_threads(1)  # threads do not survive a fork
+    found = list(nlp.pipe(TEXTS, n_process=2, batch_size=2))
+    assert [[entity[:3] for entity in entities(doc)] for doc in found] == expected
+
+
+def test_the_scorer_and_displacy(make):
+    nlp = make()
+    gold = [nlp(text) for text in TEXTS if text.strip()]
+    examples = [Example(nlp(doc.text), doc) for doc in gold]
+    assert nlp.evaluate(examples)["ents_f"] == 1.0
+    gold[0].ents = gold[0].ents[1:]
+    scores = nlp.evaluate([Example(nlp(doc.text), doc) for doc in gold])
+    assert scores["ents_r"] == 1.0 > scores["ents_p"]
+    assert "PER" in displacy.render(gold[0], style="ent", jupyter=False) or gold[0].ents[0].label_ == "LOC"
