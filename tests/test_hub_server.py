@@ -148,3 +148,10 @@ def test_failures_on_demand(api, hub, waits):
     with pytest.raises(HfHubHTTPError, match="500"):
         api.model_info("org/model")
     assert api.model_info("org/model").sha
+
+
+def test_a_server_that_does_not_answer(api, hub):
+    hub.fail("/api/models/", "hang")
+    with pytest.raises(Exception, match="timed out"):
+        api.model_info("ada/model", timeout=0.1)
+    assert api.model_info("ada/model", timeout=5).sha
