@@ -64,8 +64,15 @@ class HubTrainer(EvaluatingTrainer):
         return commit
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        """Push a checkpoint as ``args.hub_strategy`` asks for, with the model card."""
-        self._tell_failed_pushes()
+        """Push a checkpoint as ``args.hub_strategy`` asks for, with the model card.
+
+        The files of a push that is still running are about to be replaced: with ``args.hub_always_push`` it is waited
+        for, otherwise this checkpoint is not pushed.
+        """
+        push = getattr(self, "push_in_progress", None)
+        if push is not None and not push.is_done() and not self.args.hub_always_push:
+            return
+        self._finish_current_push()
         if self.args.hub_strategy != HubStrategy.END:
             self.create_model_card()
         super()._push_from_checkpoint(checkpoint_folder)
