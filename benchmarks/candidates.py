@@ -91,9 +91,10 @@ class TextClassifier(nn.Module):
 class CandidateModel(SpanMarkerModel):
     """A span marker model that can be trained and read in the ways of a [`Candidate`]."""
 
-    candidate = Candidate()
-    share = 1.0
-    text_classifier: TextClassifier | None = None
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.candidate, self.share = Candidate(), 1.0
+        self.text_classifier: TextClassifier | None = None
 
     def adopt(self, candidate: Candidate, share: float | None) -> None:
         """Take a candidate's ways.

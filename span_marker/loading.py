@@ -1,32 +1,62 @@
 """Errors of loading that say what could not be loaded."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+import torch
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+from span_marker.hub import connection_error
 
 _OTHER_SIZES = ("size mismatch for", "You set `ignore_mismatched_sizes` to `False`")
 """What torch and transformers say of weights that do not fit a model."""
 
 
-def require_model(path: str, subfolder: str = "") -> None:
-    """Refuse a path at which there is no model, before transformers takes it for the name of a repository.
+def find_folder(path: str) -> Path | None:
+    """Tell a folder from the name of a repository on the Hub.
 
     Args:
-        path: A folder, or the name of a repository on the Hub.
+        path: The path of a folder, or the name of a repository.
+
+    Returns:
+        The folder; ``None`` for a repository. Nothing is asked of the Hub here.
+
+    Raises:
+        OSError: There is no such folder, and it is no such name.
+    """
+    if path and Path(path).is_dir():
+        return Path(path)
+    try:
+        validate_repo_id(path)
+    except HFValidationError as error:
+        raise OSError(
+            f"There is no folder {path!r}, and it is no name of a repository on the Hub ('organisation/name')."
+        ) from error
+    return None
+
+
+def find_model(path: str, subfolder: str = "") -> Path | None:
+    """Tell a folder with a model from the name of a repository, before transformers takes one for the other.
+
+    Args:
+        path: The path of a folder, or the name of a repository.
         subfolder: Where in it the model is.
+
+    Returns:
+        The folder; ``None`` for a repository.
 
     Raises:
         OSError: There is no such folder, and it is no such name; or the folder has no ``config.json``.
     """
-    folder = Path(path)
-    if folder.is_dir():
-        if not (folder / subfolder / "config.json").is_file():
-            raise OSError(f"The folder {str(folder / subfolder)!r} holds no model: it has no config.json.")
-    elif folder.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1:
-        raise OSError(
-            f"There is no folder {path!r}, and it is no name of a repository on the Hub ('organisation/name')."
-        )
+    folder = find_folder(path)
+    if folder is not None and not (folder / subfolder / "config.json").is_file():
+        raise OSError(f"The folder {str(folder / subfolder)!r} holds no model: it has no config.json.")
+    return folder
 
 
 @contextmanager
@@ -44,11 +74,19 @@ def naming(what: str, path: str, settings: Mapping[str, Any] | None = None) -> I
     Raises:
         ValueError: The block raised one, or the weights do not fit the model.
         TypeError: The block was given a keyword argument that nothing knows.
-        OSError: The block raised anything else.
+        OSError: The block raised anything else, or the Hub did not answer.
     """
     try:
         yield
     except Exception as error:
+        failure = None if Path(path).is_dir() else connection_error(error)
+        if failure is not None:
+            raise OSError(
+                f"The {what} of {path!r} cannot be loaded from the Hub: {type(failure).__name__}. {failure} Try again, "
+                "or pass local_files_only=True for what was downloaded before."
+            ) from error
+        if _is_out_of_memory(error):
+            raise
         unknown_setting = isinstance(error, TypeError) and "keyword argument" in str(error)
         if unknown_setting or (isinstance(error, OSError | ValueError) and path in str(error)):
             raise
@@ -61,6 +99,35 @@ def naming(what: str, path: str, settings: Mapping[str, Any] | None = None) -> I
             raise ValueError(f"The {what} in {path!r} cannot be used. {error}") from error
         reason = "" if isinstance(error, OSError) else ", the file is damaged or incomplete"
         raise OSError(f"The {what} in {path!r} cannot be read{reason}. {error}") from error
+
+
+@contextmanager
+def suggesting(known: Iterable[str]) -> Iterator[None]:
+    """Name the nearest keyword where one is misspelt.
+
+    Args:
+        known: The keywords that there are.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        TypeError: The block was given a keyword argument that nothing knows.
+    """
+    try:
+        yield
+    except TypeError as error:
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if unknown is None:
+            raise
+        near = get_close_matches(unknown[1], known, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "It is a setting neither of the model nor of its encoder."
+        raise TypeError(f"SpanMarkerModel.from_pretrained does not take {unknown[1]!r}. {hint}") from error
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Tell whether there was no room for something that may be in order."""
+    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def name_settings(settings: Mapping[str, Any]) -> str:

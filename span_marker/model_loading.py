@@ -14,7 +14,8 @@ from transformers.utils import logging
 from span_marker.attention import POSITION_OFFSET
 from span_marker.configuration import IMPLEMENTATIONS, LABEL_SETTINGS, SPAN_SETTINGS, SpanMarkerConfig, is_setting
 from span_marker.encoders import EncoderRunner, check_encoder
-from span_marker.loading import name_settings, naming, require_model
+from span_marker.hub import fetch
+from span_marker.loading import find_model, name_settings, naming, suggesting
 from span_marker.model_card import SpanMarkerModelCardData
 from span_marker.schemes import LabelScheme, Scheme, read_tags
 from span_marker.tokenizer import SpanMarkerTokenizer
@@ -32,6 +33,7 @@ _HUB_SETTINGS = (
     "trust_remote_code",
 )
 _LOADER_SETTINGS = (*_HUB_SETTINGS, "dtype", "torch_dtype")
+_OWN_ARGUMENTS = ("labels", "config", "model_card_data", "scheme", "ignore_mismatched_sizes")
 _REFUSED = dict.fromkeys(LABEL_SETTINGS, "Pass the tags of the data set in the order of their ids as `labels=`.")
 _REFUSED |= dict.fromkeys(IMPLEMENTATIONS, "What markers need is chosen for each encoder; leave it out.")
 _REFUSED |= {"output_loading_info": "The model alone is returned, and missing weights are an error; leave it out."}
@@ -99,17 +101,28 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         """
         _require_arguments(config, kwargs)
         path = os.fspath(pretrained_model_name_or_path)
-        require_model(path, kwargs.get("subfolder") or "")
+        folder = find_model(path, kwargs.get("subfolder") or "")
         # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
         kwargs["trust_remote_code"] = bool(kwargs.get("trust_remote_code"))
+        if folder is None:
+            with naming("files", path):
+                kwargs = fetch(path, kwargs)
         hub = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
         with naming("configuration", path):
             saved = AutoConfig.from_pretrained(path, **hub)
         is_new = not isinstance(saved, SpanMarkerConfig)
+        encoder_settings = vars(saved) if is_new else saved.encoder
+        with suggesting([*_OWN_ARGUMENTS, *SPAN_SETTINGS, *_LOADER_SETTINGS, *encoder_settings]):
+            if is_new:
+                model = cls._start(path, saved, config, labels, scheme, *model_args, **kwargs)
+            else:
+                model = cls._load(path, deepcopy(config) or saved, *model_args, **kwargs)
         if is_new:
-            model = cls._start(path, saved, config, labels, scheme, *model_args, **kwargs)
+            # span-marker 1.x looks there for the encoder.
+            model.config.encoder["_name_or_path"] = path
+            # By which the model card tells a repository; newer releases of transformers do not set it.
+            model.encoder.config._commit_hash = kwargs.get("revision") if folder is None else None
         else:
-            model = cls._load(path, deepcopy(config) or saved, *model_args, **kwargs)
             model._change_labels(labels, scheme, may_forget=kwargs.get("ignore_mismatched_sizes", False))
         with naming("tokenizer", path):
             model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config, **hub))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 from datasets import Dataset, IterableDataset
+from huggingface_hub import CommitInfo
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import can_return_tuple
@@ -19,14 +20,27 @@ from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
 from span_marker.filter_fitting import FilterReport, fit_span_filter
+from span_marker.hub import push, write_inference_handler
 from span_marker.inference import Predictions, predict
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
 from span_marker.model_loading import LoadableModel, require_config
 from span_marker.output import SpanMarkerOutput
+from span_marker.overriding import overridden
 from span_marker.span_filter import SpanFilter, filter_loss
 from span_marker.tokenizer import SpanMarkerTokenizer
 
 Self = TypeVar("Self", bound="SpanMarkerModel")
+
+_PUSHING = (
+    "repo_id",
+    "commit_message",
+    "commit_description",
+    "private",
+    "token",
+    "revision",
+    "create_pr",
+    "tags",
+)
 
 
 @dataclass(frozen=True)
@@ -293,6 +307,8 @@ class SpanMarkerModel(LoadableModel):
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
         *args: Any,
+        inference_handler: bool = False,
+        push_to_hub: bool = False,
         **kwargs: Any,
     ) -> None:
         """Save weights (safetensors), configuration, tokenizer and model card: all that loading needs.
@@ -301,16 +317,53 @@ class SpanMarkerModel(LoadableModel):
             save_directory: The folder, made if it does not exist.
             is_main_process: Whether this process writes.
             *args: Handed on to transformers.
-            **kwargs: Handed on to transformers, such as ``push_to_hub`` or ``max_shard_size``.
+            inference_handler: Whether to write ``handler.py`` and ``requirements.txt`` as well, with which Inference
+                Endpoints serve the model; see [`span_marker.endpoint.EndpointHandler`].
+            push_to_hub: Whether to upload the model, too: to ``repo_id``, or to a repository named as the folder.
+            **kwargs: Those of `push_to_hub`; everything else is handed on to transformers, such as ``max_shard_size``.
         """
         folder = Path(save_directory)
+        upload = {name: kwargs.pop(name) for name in _PUSHING if name in kwargs}
         if is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
             if self.tokenizer is not None:
                 self.tokenizer.save_pretrained(folder)
             (folder / "README.md").write_text(self.generate_model_card(), encoding="utf-8")
+            if inference_handler:
+                write_inference_handler(folder)
         self.config.span_marker_version = __version__
+        if self.model_card_data.encoder_id is not None:
+            self.config.encoder["_name_or_path"] = self.model_card_data.encoder_id
         super().save_pretrained(folder, is_main_process, *args, **kwargs)
+        if push_to_hub and is_main_process:
+            repo_id = upload.pop("repo_id", folder.name)
+            self.push_to_hub(repo_id, inference_handler=inference_handler, **upload, **kwargs)
+
+    def push_to_hub(self, repo_id: str, *, tags: str | Sequence[str] = (), **kwargs: Any) -> CommitInfo:
+        """Upload what `save_pretrained` saves.
+
+        Args:
+            repo_id: Name of the repository, made if there is none: "organization/name", or "name" of the user's own.
+            tags: Further tags of the model card.
+            **kwargs: ``commit_message``, ``commit_description``, ``private`` (of a new repository), ``token`` (by
+                default that of the user who is logged in), ``revision`` (the branch, made if there is none) and
+                ``create_pr`` (whether to open a pull request); everything else is handed on to `save_pretrained`.
+
+        Returns:
+            The commit, which is also its address as a string.
+
+        Raises:
+            OSError: The user may not write to the repository, or the Hub cannot be reached.
+        """
+        card = self.model_card_data
+        all_tags = list(dict.fromkeys([*(card.tags or []), *([tags] if isinstance(tags, str) else tags)]))
+        upload = {"commit_message": "Upload model"} | {name: kwargs.pop(name) for name in _PUSHING if name in kwargs}
+
+        def save(folder: Path, name: str) -> None:
+            with overridden(card, model_id=name, tags=all_tags):
+                self.save_pretrained(folder, **kwargs)
+
+        return push(save, repo_id, **upload)
 
     def generate_model_card(self) -> str:
         """Write the model card.

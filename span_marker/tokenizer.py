@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
+from huggingface_hub import CommitInfo
 from transformers import PreTrainedConfig
 
 from span_marker.configuration import SpanMarkerConfig
+from span_marker.hub import push
 from span_marker.span_columns import entity_table, span_columns, span_labels
 from span_marker.tokenizer_pipeline import (
     END_MARKER,
@@ -102,6 +104,23 @@ class SpanMarkerTokenizer:
         paths: tuple[str, ...] = self.tokenizer.save_pretrained(save_directory, **kwargs)
         make_readable_by_transformers_4(Path(save_directory) / "tokenizer_config.json")
         return paths
+
+    def push_to_hub(self, repo_id: str, *, commit_message: str = "Upload tokenizer", **kwargs: Any) -> CommitInfo:
+        """Upload what `save_pretrained` saves.
+
+        Args:
+            repo_id: Name of the repository, made if there is none: "organization/name", or "name" of the user's own.
+            commit_message: Message of the commit.
+            **kwargs: ``private``, ``token``, ``revision``, ``create_pr`` and ``commit_description``; see
+                [`span_marker.SpanMarkerModel.push_to_hub`].
+
+        Returns:
+            The commit, which is also its address as a string.
+
+        Raises:
+            OSError: The user may not write to the repository, or the Hub cannot be reached.
+        """
+        return push(lambda folder, _: self.save_pretrained(folder), repo_id, commit_message=commit_message, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         # Copying and unpickling ask for attributes before there is a tokenizer to ask.

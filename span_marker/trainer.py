@@ -16,6 +16,7 @@ from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.modeling import SpanMarkerModel
+from span_marker.overriding import overridden
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
 from span_marker.span_sampling import SamplingCollator
 from span_marker.tokenizer import SpanMarkerTokenizer
@@ -33,7 +34,6 @@ from span_marker.trainer_data import (
     sequence_lengths,
 )
 from span_marker.trainer_evaluation import EvaluatedSentences
-from span_marker.trainer_loop import overridden
 from span_marker.trainer_saving import SavingTrainer
 from span_marker.types import Columns
 

@@ -1,7 +1,6 @@
 """The evaluation loop of the Trainer: whole sentences in, their entities out."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from transformers.utils import logging
 
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.decoding import decode
+from span_marker.overriding import overridden
 from span_marker.preprocessing import BLANK_WORDS
 from span_marker.span_columns import outrule_blank_ends
 from span_marker.span_filter import calibrated_threshold
@@ -32,22 +32,6 @@ from span_marker.trainer_scoring import SpanLabelSmoother, score_spans
 from span_marker.windows import classify_in_windows, window_size
 
 logger = logging.get_logger(__name__)
-
-
-@contextmanager
-def overridden(target: Any, **values: Any) -> Iterator[None]:
-    """Give attributes of an object other values for a while.
-
-    Args:
-        target: The object.
-        **values: The values, by attribute.
-    """
-    before = {name: getattr(target, name) for name in values}
-    vars(target).update(values)
-    try:
-        yield
-    finally:
-        vars(target).update(before)
 
 
 class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]

@@ -8,10 +8,11 @@ from transformers.utils import CONFIG_NAME
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.loading import naming
-from span_marker.trainer_loop import EvaluatingTrainer, overridden
+from span_marker.overriding import overridden
+from span_marker.trainer_hub import HubTrainer
 
 
-class SavingTrainer(EvaluatingTrainer):
+class SavingTrainer(HubTrainer):
     """A Trainer that goes on from fitting checkpoints only, and writes the model's own card."""
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
@@ -21,8 +22,7 @@ class SavingTrainer(EvaluatingTrainer):
             with naming("configuration", path):
                 saved = SpanMarkerConfig.from_pretrained(path)
             _require_same_labels(self.model.config, saved, path)
-        with naming("weights", path):
-            super()._load_from_checkpoint(path, model)
+        super()._load_from_checkpoint(path, model)
 
     def create_model_card(
         self,

