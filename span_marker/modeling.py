@@ -3,11 +3,14 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import torch
 from datasets import Dataset, IterableDataset
+from huggingface_hub import CommitInfo
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import can_return_tuple
@@ -20,9 +23,10 @@ from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
 from span_marker.filter_fitting import FilterReport, fit_span_filter
 from span_marker.inference import Predictions, predict
-from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
+from span_marker.model_card import SpanMarkerModelCardData, generate_model_card, write_model_card
 from span_marker.model_loading import LoadableModel, require_config
 from span_marker.output import SpanMarkerOutput
+from span_marker.pushing import PUSH_SETTINGS, push
 from span_marker.span_filter import SpanFilter, filter_loss
 from span_marker.tokenizer import SpanMarkerTokenizer
 
@@ -292,25 +296,61 @@ class SpanMarkerModel(LoadableModel):
         self,
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
-        *args: Any,
+        state_dict: dict[str, Tensor] | None = None,
+        push_to_hub: bool = False,
         **kwargs: Any,
     ) -> None:
         """Save weights (safetensors), configuration, tokenizer and model card: all that loading needs.
 
+        A model card that a person has edited is kept, and its metadata are completed.
+
         Args:
             save_directory: The folder, made if it does not exist.
             is_main_process: Whether this process writes.
-            *args: Handed on to transformers.
-            **kwargs: Handed on to transformers, such as ``push_to_hub`` or ``max_shard_size``.
+            state_dict: The weights, where they are not the model's own.
+            push_to_hub: Whether to upload the model as well, to ``repo_id`` or a repository named like the folder.
+            **kwargs: Arguments of `push_to_hub` in that case; the others are handed on to transformers, such as
+                ``max_shard_size``.
         """
         folder = Path(save_directory)
+        given = {name: kwargs.pop(name) for name in PUSH_SETTINGS if name in kwargs}
+        if push_to_hub and is_main_process:
+            push(self, folder, partial(self._save, folder, True, state_dict, **kwargs), **given)
+        else:
+            self._save(folder, is_main_process, state_dict, **kwargs)
+
+    def push_to_hub(self, repo_id: str, *, max_shard_size: int | str | None = "50GB", **kwargs: Any) -> CommitInfo:
+        """Upload the model with its card. A card in the repository that a person has edited is kept.
+
+        Args:
+            repo_id: The repository, made if it does not exist.
+            max_shard_size: Largest size of a file of weights.
+            **kwargs: As transformers has them: ``commit_message``, ``commit_description``, ``private``, ``token``,
+                ``revision``, ``create_pr`` and ``tags``.
+
+        Returns:
+            The commit.
+        """
+        with TemporaryDirectory() as folder:
+            path = Path(folder)
+            save = partial(self._save, path, True, None, max_shard_size=max_shard_size)
+            return push(self, path, save, repo_id=repo_id, **kwargs)
+
+    def _save(
+        self,
+        folder: Path,
+        is_main_process: bool,
+        state_dict: dict[str, Tensor] | None,
+        published: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Save the model, with the card in the repository that it is pushed to in mind."""
         if is_main_process:
-            folder.mkdir(parents=True, exist_ok=True)
             if self.tokenizer is not None:
                 self.tokenizer.save_pretrained(folder)
-            (folder / "README.md").write_text(self.generate_model_card(), encoding="utf-8")
+            write_model_card(self, folder, published)
         self.config.span_marker_version = __version__
-        super().save_pretrained(folder, is_main_process, *args, **kwargs)
+        super().save_pretrained(folder, is_main_process, state_dict, **kwargs)
 
     def generate_model_card(self) -> str:
         """Write the model card.

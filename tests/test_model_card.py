@@ -19,6 +19,7 @@ from transformers import AutoConfig, BertConfig, TrainingArguments
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.label_normalizer import AutoLabelNormalizer, summarize_labels
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
+from span_marker.model_card.facts import write_facts
 from span_marker.model_card.markdown import escape, number, one_line, table
 from span_marker.model_card.metadata import sort_metrics
 from span_marker.model_card.training_set import describe_training_set
@@ -50,7 +51,10 @@ def make_model(data=None, labels=("O", "B-PER", "I-PER", "B-LOC", "I-LOC"), enco
     config = SpanMarkerConfig(encoder, **settings)
     config.set_labels(list(labels))
     return SimpleNamespace(
-        model_card_data=data or SpanMarkerModelCardData(), config=config, encoder=SimpleNamespace(config=encoder)
+        model_card_data=data or SpanMarkerModelCardData(),
+        config=config,
+        encoder=SimpleNamespace(config=encoder),
+        tokenizer=None,
     )
 
 
@@ -145,7 +149,7 @@ def test_versions_that_are_not_known_are_left_out(monkeypatch):
         raise PackageNotFoundError(name)
 
     assert list(SpanMarkerModelCardData().version)[:3] == ["python", "span_marker", "transformers"]
-    monkeypatch.setattr("span_marker.model_card.data.installed_version", missing)
+    monkeypatch.setattr("span_marker.model_card.setup.installed_version", missing)
     assert list(SpanMarkerModelCardData().version) == ["python", "span_marker"]
 
 
@@ -166,7 +170,7 @@ def test_metrics_are_copied():
     data, metrics = SpanMarkerModelCardData(), copy.deepcopy(METRICS)
     data.set_evaluation(metrics)
     metrics["eval_PER"]["f1"] = 0
-    assert data.evaluations["evaluation"]["eval_PER"]["f1"] == 1.0
+    assert data.evaluations["evaluation"].metrics["eval_PER"]["f1"] == 1.0
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))])
@@ -176,7 +180,7 @@ def test_copies_and_pickles_leave_the_live_objects_out(duplicate, dataset):
     recorded(make_model(data), dataset)
     same = duplicate(data)
     assert same == data
-    assert same.given == data.given == {"hyperparameters", "version"}
+    assert same.keeps_hyperparameters
     assert same.model is None
     assert data.model is live
     assert same.training_set is not data.training_set
@@ -192,11 +196,16 @@ def test_training_set(dataset):
     assert found.entity_counts == {"LOC": 6, "PER": 4}
     assert found.entity_widths == {1: 5, 2: 5}
     assert found.examples == {"LOC": ["London", "Paris", "New York"], "PER": ["Ada Lovelace", "Grace Hopper", "Grace"]}
-    assert found.sentence == "Ada Lovelace lives in London ."
+    assert [" ".join(row["tokens"]) for row in found.sentences] == [
+        "Ada Lovelace lives in London .",
+        "New York met Grace Hopper today .",
+        "Grace saw Paris and London .",
+    ]
+    assert found.sentences[0]["ner_tags"] == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
     assert found.lengths == [
-        {"Training set": "Words per sentence", "Least": 3, "Median": 6, "95 %": 7, "Most": 7},
-        {"Training set": "Entities per sentence", "Least": 0, "Median": 2, "95 %": 3, "Most": 3},
-        {"Training set": "Words per entity", "Least": 1, "Median": 1, "95 %": 2, "Most": 2},
+        {"Training set": "Words per sentence", "Minimum": 3, "Median": 6, "95 %": 7, "Maximum": 7},
+        {"Training set": "Entities per sentence", "Minimum": 0, "Median": 2, "95 %": 3, "Maximum": 3},
+        {"Training set": "Words per entity", "Minimum": 1, "Median": 1, "95 %": 2, "Maximum": 2},
     ]
 
 
@@ -211,7 +220,7 @@ def test_training_set_of_selected_rows(dataset):
     model, part = make_model(), dataset.select([3, 1])
     found = describe_training_set(part, summarize(model, part))
     assert found.examples == {"LOC": ["New York", "Paris"], "PER": ["Grace Hopper"]}
-    assert found.sentence == "New York met Grace Hopper today ."
+    assert [row["tokens"][0] for row in found.sentences] == ["New"]
 
 
 def test_examples_differ():
@@ -224,7 +233,7 @@ def test_examples_differ():
 
 def test_a_stream_tells_its_summary_only(dataset):
     found = describe_training_set(dataset.to_iterable_dataset(), summarize(make_model(), dataset))
-    assert (found.num_entities, found.lengths, found.examples, found.sentence) == (10, [], {}, None)
+    assert (found.num_entities, found.lengths, found.examples, found.sentences) == (10, [], {}, [])
 
 
 def test_an_empty_training_set_and_empty_sentences():
@@ -232,7 +241,7 @@ def test_an_empty_training_set_and_empty_sentences():
     for rows in ([], [[]]):
         dataset = Dataset.from_dict({"tokens": rows, "ner_tags": rows})
         found = describe_training_set(dataset, summarize_labels(AutoLabelNormalizer.from_config(model.config), rows))
-        assert (found.num_sentences, found.entity_widths, found.sentence) == (len(rows), {}, None)
+        assert (found.num_sentences, found.entity_widths, found.sentences) == (len(rows), {}, [])
         assert "0 words, 0 entities" in generate_model_card(recorded_as(model, found))
 
 
@@ -324,6 +333,7 @@ def test_head_of_a_known_model():
         "pipeline_tag": "token-classification",
         "tags": [*TAGS, "news"],
         "base_model": "org/encoder",
+        "base_model_relation": "finetune",
         "datasets": ["org/data"],
         "metrics": ["precision", "recall", "f1"],
         "widget": [{"text": "Ada"}],
@@ -376,7 +386,7 @@ def test_a_new_training_forgets_the_evaluations_of_the_model_before(dataset):
     data.set_evaluation({"eval_overall_f1": 0.2})
     data.set_evaluation({"test_overall_f1": 0.3}, "test")
     recorded(model, dataset)
-    assert data.evaluations == {"evaluation": {"eval_overall_f1": 0.1}}
+    assert {name: found.metrics for name, found in data.evaluations.items()} == {"evaluation": {"eval_overall_f1": 0.1}}
 
 
 def test_emissions():
@@ -451,6 +461,8 @@ def test_model_details():
         "- **Data set:** [News](https://huggingface.co/datasets/org/news), revision v1",
         "- **Language:** de",
         "- **License:** mit",
+        "- **Method:** levitated markers, [PL-Marker](https://aclanthology.org/2022.acl-long.337/) (Ye et al., 2022) "
+        "and [SpanMarker](https://github.com/tomaarsen/SpanMarkerNER) (Aarsen, 2023)",
     ]
 
 
@@ -482,10 +494,13 @@ def test_entity_types(dataset):
 
 
 def test_text_of_the_training_set_can_be_kept_out(dataset):
-    data = SpanMarkerModelCardData(label_example_list=[], predict_example="Somebody was somewhere.")
+    data = SpanMarkerModelCardData(label_example_list=[])
     card = generate_model_card(recorded(make_model(data), dataset))
-    assert "London" not in card
-    assert "model.predict('Somebody was somewhere.')" in card
+    facts = write_facts(data, None)
+    for word in ("Paris", "Hopper"):
+        assert word not in card
+        assert word not in facts
+    assert "| LOC | 6 |" in card
 
 
 def test_a_model_without_labels_has_no_table_of_types():
@@ -519,8 +534,8 @@ def test_evaluation():
         "| All (micro) | 0.7500 | 0.7000 | 0.7241 | 1,204 |",
         "| All (macro) | 0.7500 | 0.6250 | 0.6667 | 1,204 |",
         "",
-        "- overall_accuracy: 0.9000",
-        "- loss: 1.25",
+        "- Accuracy of the words' tags: 0.9000",
+        "- Loss of a candidate span: 1.25",
     ]
 
 
@@ -531,7 +546,7 @@ def test_sections_without_content_are_left_out():
         "## Model details",
         "### Entity types",
         "## How to use",
-        "## Framework versions",
+        "## Environment",
         "## Limitations",
         "## Citation",
     ]
@@ -556,7 +571,7 @@ def test_card_has_no_stray_space_and_no_missing_value(dataset):
         assert "None" not in card
         assert "\n\n\n" not in card
         assert all(line == line.rstrip() for line in card.splitlines())
-        assert card.endswith("```\n")
+        assert "\n```\n\n<!-- Generated by span_marker;" in card
         assert generate_model_card(model) == card
 
 
@@ -658,7 +673,7 @@ def snippets(card):
 @given(st.text(min_size=1).filter(one_line))
 def test_any_example_is_valid_python(text):
     data = SpanMarkerModelCardData(predict_example=text, model_id="org/model")
-    (snippet,) = snippets(generate_model_card(make_model(data)))
+    snippet = snippets(generate_model_card(make_model(data)))[0]
     compile(snippet, "card", "exec")
     assert repr(one_line(text)) in snippet
 
@@ -670,13 +685,14 @@ def test_regression_the_card_loads_what_is_known():
     assert 'folder = "."  # the folder that holds this file' in snippets(card)[0]
 
 
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")
 def test_snippets_run_in_the_saved_folder(model, tmp_path, monkeypatch, capsys):
     model.config.trained_with_document_context = True
     with_many_entities(model)
     model.save_pretrained(tmp_path)
     monkeypatch.chdir(tmp_path)
     code = snippets((tmp_path / "README.md").read_text(encoding="utf-8"))
-    assert len(code) == 2
+    assert len(code) == 3
     for snippet in code:
         exec(compile(snippet, "card", "exec"), {})
         assert capsys.readouterr().out.strip()

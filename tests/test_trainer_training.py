@@ -301,10 +301,10 @@ def test_the_model_card_tells_of_the_best_model(train):
     settings = {"eval_strategy": "epoch", "save_strategy": "epoch", "num_train_epochs": 3}
     trainer = train(**settings)
     card = trainer.model.model_card_data
-    assert card.evaluations["evaluation"]["eval_loss"] == logged(trainer, "eval_loss")[-1]
+    assert card.evaluations["evaluation"].metrics["eval_loss"] == logged(trainer, "eval_loss")[-1]
     trainer = train(load_best_model_at_end=True, metric_for_best_model="eval_loss", greater_is_better=True, **settings)
     card = trainer.model.model_card_data
-    assert card.evaluations["evaluation"]["eval_loss"] == max(logged(trainer, "eval_loss"))
+    assert card.evaluations["evaluation"].metrics["eval_loss"] == max(logged(trainer, "eval_loss"))
     assert max(logged(trainer, "eval_loss")) > logged(trainer, "eval_loss")[-1]
 
 
