@@ -120,7 +120,7 @@ class SpanMarkerModelCardData:
     encoder_license: str | None = field(default=None, init=False)
     evaluations: dict[str, Evaluation] = field(default_factory=dict, init=False)
     keeps_hyperparameters: bool = field(default=False, init=False, repr=False)
-    loaded: frozenset[str] = field(default=frozenset(), init=False, repr=False)
+    loaded: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.keeps_hyperparameters = self.hyperparameters is not None

@@ -27,6 +27,8 @@ _CANDIDATES = 20
 """Entities of a type that are looked at in each batch for different examples."""
 _EXAMPLE_WORDS = (5, 40)
 """Words of a sentence that is short enough to read and long enough to tell something."""
+_FEW_WORDS = 20
+"""Words of a sentence that is better for an example than a longer one."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class TrainingSet:
         cut_off: Number of entities that end after the words that fit the model.
         lengths: Rows of a table: least, median, 95th percentile and most of several lengths.
         examples: For each type a few different entities, in the order of the data.
-        sentences: A few sentences, those of many types first: their ``tokens`` and the names of their ``ner_tags``.
+        sentences: A few sentences, short ones of many types first: their ``tokens`` and the names of their
+            ``ner_tags``.
         source: Where the data set comes from.
     """
 
@@ -109,7 +112,7 @@ def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
     words: list[IntArray] = []
     entities: list[IntArray] = []
     widths: list[IntArray] = []
-    sentences: list[tuple[int, int]] = []
+    sentences: list[tuple[int, int, int]] = []
     for tokens, table in _batches(dataset, normalizer):
         words.append(pc.list_value_length(tokens).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
         first = sum(map(len, entities))
@@ -128,7 +131,7 @@ def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
             {"Training set": name, **_quantiles(values)} for name, values in lengths.items() if any(map(len, values))
         ],
         examples={label: found for label, found in examples.items() if found},
-        sentences=[_named(dataset[row], summary.scheme.tags) for _, row in sentences],
+        sentences=[_named(dataset[row], summary.scheme.tags) for *_, row in sentences],
         source=find_source(dataset),
     )
 
@@ -163,14 +166,14 @@ def _add_examples(
                 break
 
 
-def _telling_sentences(words: IntArray, table: EntityTable, first: int) -> list[tuple[int, int]]:
-    """List sentences of readable length with entities, as minus the number of their types and their row."""
+def _telling_sentences(words: IntArray, table: EntityTable, first: int) -> list[tuple[int, int, int]]:
+    """List the best sentences: whether they are long, minus the number of their types, and their row."""
     least, most = _EXAMPLE_WORDS
     base = table.labels.max(initial=0) + 1
     types = np.bincount(np.unique(table.rows * base + table.labels) // base, minlength=len(words))
     fitting = np.flatnonzero((words >= least) & (words <= most) & (types > 0))
-    best = fitting[np.argsort(-types[fitting], kind="stable")][:_EXAMPLES]
-    return [(-int(types[row]), first + int(row)) for row in best]
+    best = fitting[np.lexsort((-types[fitting], words[fitting] > _FEW_WORDS))][:_EXAMPLES]
+    return [(int(words[row] > _FEW_WORDS), -int(types[row]), first + int(row)) for row in best]
 
 
 def _named(row: Mapping[str, Any], tags: Sequence[str]) -> dict[str, list[str]]:
