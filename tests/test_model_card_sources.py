@@ -1,10 +1,12 @@
 import logging
 
 import pytest
+from conftest import LABELS, QUICK_TRAINING
 from datasets import Dataset, DatasetInfo, SplitDict, SplitInfo, concatenate_datasets
 from huggingface_hub import constants
 from transformers import BertConfig
 
+from span_marker import Trainer, TrainingArguments
 from span_marker.model_card.sources import DataSource, cached_metadata, encoder_id, find_source
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -28,10 +30,10 @@ def keep_card(cache, repository, text):
     (cache / repository / "refs" / "main").write_text(REVISION)
 
 
-def make_dataset(tmp_path, folder=f"org___my_data/default/0.0.0/{REVISION}", **info):
+def make_dataset(tmp_path, folder=f"org___my_data/default/0.0.0/{REVISION}", rows=None, **info):
     """A data set of three rows as `load_dataset` caches it."""
     path = tmp_path / "datasets" / folder
-    Dataset.from_dict({"tokens": [["a"], ["b"], ["c"]]}).save_to_disk(path)
+    Dataset.from_dict(rows or {"tokens": [["a"], ["b"], ["c"]]}).save_to_disk(path)
     (file,) = path.glob("*.arrow")
     splits = SplitDict({"train": SplitInfo("train", num_examples=3), "test": SplitInfo("test", num_examples=9)})
     known = {"builder_name": "parquet", "config_name": "default", "splits": splits} | info
@@ -52,6 +54,25 @@ def test_a_data_set_from_the_hub(cached):
         split="train",
         splits={"train": 3, "test": 9},
         languages=("en",),
+    )
+
+
+@pytest.mark.parametrize("strings", [False, True])
+def test_a_training_records_the_source(model, tmp_path, hub_cache, strings):
+    keep_card(hub_cache, "datasets--org--MyData", "---\nlanguage: en\n---\n")
+    tagged = make_dataset(tmp_path, rows={"words": [["Ada", "left", "Paris"]] * 3, "ner_tags": [[1, 0, 3]] * 3})
+    tagged = tagged.rename_column("words", "tokens")
+    if strings:
+        tagged = tagged.map(lambda row: {"tags": [LABELS[tag] for tag in row["ner_tags"]]}, remove_columns="ner_tags")
+    arguments = TrainingArguments(str(tmp_path / "out"), max_steps=1, **QUICK_TRAINING)
+    trainer = Trainer(model, arguments, train_dataset=tagged, column="tags" if strings else "ner_tags")
+    trainer.train()
+    trainer.evaluate(tagged.select([0]))
+    card = model.model_card_data
+    assert (card.training_set.source.id, card.training_set.source.split) == ("org/MyData", "train")
+    assert (card.evaluations["evaluation"].source.id, card.evaluations["evaluation"].source.split) == (
+        "org/MyData",
+        None,
     )
 
 

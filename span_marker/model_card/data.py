@@ -20,6 +20,7 @@ EVALUATION = "evaluation"
 """Name of an evaluation set of which nothing else is known."""
 _LIVE = ("code_carbon_callback", "model")
 OF_THE_TRAINING = (
+    "model_name",
     "dataset_name",
     "dataset_id",
     "dataset_revision",
