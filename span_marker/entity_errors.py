@@ -42,9 +42,8 @@ class EntityErrors:
         Returns:
             The errors.
         """
-        outcomes = {
-            str(name): {str(key): int(count) for key, count in row.items()} for name, row in values["outcomes"].items()
-        }
+        kinds = (*OUTCOMES, "spurious")
+        outcomes = {str(name): {kind: int(row[kind]) for kind in kinds} for name, row in values["outcomes"].items()}
         return cls(outcomes, tuple((str(gold), str(found), int(count)) for gold, found, count in values["confusions"]))
 
     def to_dict(self) -> dict[str, Any]:

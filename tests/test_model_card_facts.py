@@ -112,6 +112,26 @@ def test_a_damaged_file_is_told_and_not_used(model, tmp_path, text, caplog):
     assert f"The file {FACTS_FILE} in '{tmp_path}' is not used for the model card." in caplog.text
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"curve": [{"Step": 1}]},
+        {"curve": [{"Step": 1, "Epoch": "x"}]},
+        {"training_set": {"num_words": 1}},
+        {"evaluations": {"test": {"metrics": {}, "errors": {"outcomes": {"LOC": {}}, "confusions": []}}}},
+    ],
+)
+def test_a_file_that_would_not_render_is_refused(data, change):
+    with pytest.raises(ValueError, match="It does not hold what is known of a model"):
+        read_facts(json.dumps(json.loads(write_facts(data, None)) | change))
+
+
+def test_text_that_is_no_unicode_can_be_saved(model, tmp_path):
+    model.model_card_data.predict_example = "half a character: \ud83d"
+    model.save_pretrained(tmp_path)
+    SpanMarkerModel.from_pretrained(tmp_path).save_pretrained(tmp_path)
+
+
 def test_a_foreign_file_injects_nothing(model, data, tmp_path):
     values = json.loads(write_facts(data, None))
     values["training_set"]["source"] |= {"id": "a](x)", "name": "<script>", "languages": ["<b>", "en"]}

@@ -39,7 +39,7 @@ def write_facts(data: SpanMarkerModelCardData, base_model: str | None) -> str:
         "encoder_license": encoder_license(data, base_model),
         "evaluations": {name: evaluation.to_dict() for name, evaluation in data.evaluations.items()},
     }
-    return json.dumps(facts, ensure_ascii=False, indent=1, default=str) + "\n"
+    return json.dumps(facts, indent=1, default=str) + "\n"
 
 
 def read_facts(text: str) -> SpanMarkerModelCardData:
@@ -100,7 +100,11 @@ def _read(facts: Mapping[str, Any]) -> SpanMarkerModelCardData:
     data = SpanMarkerModelCardData(**values)
     data.keeps_hyperparameters = bool(facts["keeps_hyperparameters"])
     data.training_set = facts["training_set"] and TrainingSet.from_dict(facts["training_set"])
-    data.curve = [dict(row) for row in facts["curve"]]
+    data.curve = [
+        {str(name): float(value) for name, value in row.items()}
+        | {"Epoch": float(row["Epoch"]), "Step": int(row["Step"])}
+        for row in facts["curve"]
+    ]
     data.environment = {str(name): str(value) for name, value in facts["environment"].items()}
     data.emissions = facts["emissions"] and dict(facts["emissions"])
     data.encoder_license = facts["encoder_license"] and str(facts["encoder_license"])

@@ -116,26 +116,31 @@ def _widget(data: SpanMarkerModelCardData) -> list[dict[str, str]]:
 
 def _results(data: SpanMarkerModelCardData) -> list[EvalResult]:
     """List the scores over all entities of each evaluation set."""
-    results: dict[tuple[str | None, ...], list[EvalResult]] = {}
+    results: list[EvalResult] = []
+    taken: set[tuple[str | None, ...]] = set()
     for name, evaluation in data.evaluations.items():
-        described = _evaluation_set(data, name, evaluation)
-        for one in (described, _local(name)):
-            found = [
-                EvalResult(
-                    task_type=data.pipeline_tag,
-                    task_name=data.task_name,
-                    metric_type=score,
-                    metric_name=score.capitalize(),
-                    metric_value=value,
-                    **one,
-                )
-                for score, value in sort_metrics(evaluation.metrics).overall.items()
-            ]
-            # Results of the same identity would become one: of several parts of a data set, the later get their names.
-            if found and found[0].unique_identifier not in results:
-                results[found[0].unique_identifier] = found
-                break
-    return [result for found in results.values() for result in found]
+        place = _evaluation_set(data, name, evaluation)
+        # Results of the same place would become one: of several parts of a data set, the later get names of their own.
+        if _identity(place) in taken:
+            place = _local(name)
+        taken.add(_identity(place))
+        results += [
+            EvalResult(
+                task_type=data.pipeline_tag,
+                task_name=data.task_name,
+                metric_type=score,
+                metric_name=score.capitalize(),
+                metric_value=value,
+                **place,
+            )
+            for score, value in sort_metrics(evaluation.metrics).overall.items()
+        ]
+    return results
+
+
+def _identity(place: Mapping[str, str | None]) -> tuple[str | None, ...]:
+    """Tell what `huggingface_hub` tells evaluation sets apart by."""
+    return tuple(place.get(f"dataset_{name}") for name in ("type", "config", "split", "revision"))
 
 
 def _evaluation_set(data: SpanMarkerModelCardData, name: str, evaluation: Evaluation) -> dict[str, str | None]:

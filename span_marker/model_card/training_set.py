@@ -68,8 +68,17 @@ class TrainingSet:
         Returns:
             The training set.
         """
-        widths = {int(width): int(count) for width, count in values["entity_widths"].items()}
-        return cls(**{**values, "entity_widths": widths, "source": DataSource.from_dict(values["source"])})
+        return cls(
+            num_sentences=int(values["num_sentences"]),
+            num_words=int(values["num_words"]),
+            entity_counts={str(label): int(count) for label, count in values["entity_counts"].items()},
+            entity_widths={int(width): int(count) for width, count in values["entity_widths"].items()},
+            cut_off=int(values["cut_off"]),
+            lengths=[dict(row) for row in values["lengths"]],
+            examples={str(label): list(map(str, texts)) for label, texts in values["examples"].items()},
+            sentences=[{name: list(map(str, row[name])) for name in (TOKENS, NER_TAGS)} for row in values["sentences"]],
+            source=DataSource.from_dict(values["source"]),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Write the training set as plain values.
