@@ -17,7 +17,7 @@ SCORES = ("precision", "recall", "f1")
 """Names of the scores of a type, in their order."""
 
 
-class _FlatEntities(NamedTuple):
+class FlatEntities(NamedTuple):
     """Entities that do not overlap, on the words of all sentences laid out one after the other, sorted by start.
 
     Attributes:
@@ -59,8 +59,8 @@ def compute_metrics(
         ValueError: An entity lies in no sentence or outside its own, has no type, or overlaps another.
     """
     words = np.asarray(num_words, dtype=np.int64)
-    predicted = _flatten(predictions, words, labels, "predicted")
-    gold = _flatten(references, words, labels, "gold")
+    predicted = flatten(predictions, words, labels, "predicted")
+    gold = flatten(references, words, labels, "gold")
     _, in_predicted, in_gold = np.intersect1d(predicted.starts, gold.starts, assume_unique=True, return_indices=True)
     same = (predicted.ends[in_predicted] == gold.ends[in_gold]) & (
         predicted.labels[in_predicted] == gold.labels[in_gold]
@@ -98,7 +98,7 @@ def to_iob2(entities: EntityTable, num_words: npt.ArrayLike, labels: Sequence[st
     """
     words = np.asarray(num_words, dtype=np.int64)
     names = np.array(["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")], dtype=object)
-    tags = names[_tag_ids(_flatten(entities, words, labels, "given"), int(words.sum()))].tolist()
+    tags = names[_tag_ids(flatten(entities, words, labels, "given"), int(words.sum()))].tolist()
     ends = np.cumsum(words)
     return [tags[start:end] for start, end in zip((ends - words).tolist(), ends.tolist(), strict=True)]
 
@@ -138,7 +138,7 @@ def _precision_recall_f1(correct: IntArray, guessed: IntArray, support: IntArray
     return np.stack([precision, recall, f1])
 
 
-def _flatten(entities: EntityTable, num_words: IntArray, labels: Sequence[str], source: str) -> _FlatEntities:
+def flatten(entities: EntityTable, num_words: IntArray, labels: Sequence[str], source: str) -> FlatEntities:
     """Lay entities out on the words of all sentences and refuse those that no tags can express.
 
     Args:
@@ -157,7 +157,7 @@ def _flatten(entities: EntityTable, num_words: IntArray, labels: Sequence[str], 
     _check_entities(EntityTable(rows, ids, starts, ends), num_words, labels, source)
     offsets = (np.cumsum(num_words) - num_words)[rows]
     order = np.argsort(starts + offsets, kind="stable")
-    flat = _FlatEntities(*(column[order] for column in (starts + offsets, ends + offsets, ids)))
+    flat = FlatEntities(*(column[order] for column in (starts + offsets, ends + offsets, ids)))
     overlap = np.flatnonzero(flat.ends[:-1] > flat.starts[1:])
     if len(overlap):
         first, second = order[overlap[0]], order[overlap[0] + 1]
@@ -169,7 +169,7 @@ def _flatten(entities: EntityTable, num_words: IntArray, labels: Sequence[str], 
 
 
 def _check_entities(entities: EntityTable, num_words: IntArray, labels: Sequence[str], source: str) -> None:
-    """Refuse entities that lie nowhere or are of no type; the arguments are those of [`_flatten`].
+    """Refuse entities that lie nowhere or are of no type; the arguments are those of [`flatten`].
 
     Raises:
         ValueError: An entity lies in no sentence or outside its own, or has no type.
@@ -198,7 +198,7 @@ def _check_entities(entities: EntityTable, num_words: IntArray, labels: Sequence
         )
 
 
-def _tag_ids(entities: _FlatEntities, num_words: int) -> IntArray:
+def _tag_ids(entities: FlatEntities, num_words: int) -> IntArray:
     """Number the IOB2 tag of every word: 0 for "O", then two for each label, "B" before "I".
 
     Args:

@@ -16,7 +16,7 @@ from span_marker.configuration import IMPLEMENTATIONS, LABEL_SETTINGS, SPAN_SETT
 from span_marker.encoders import EncoderRunner, check_encoder
 from span_marker.hub import fetch
 from span_marker.loading import find_model, name_settings, naming, suggesting
-from span_marker.model_card import SpanMarkerModelCardData
+from span_marker.model_card import SpanMarkerModelCardData, load_card_data
 from span_marker.schemes import LabelScheme, Scheme, read_tags
 from span_marker.tokenizer import SpanMarkerTokenizer
 
@@ -83,7 +83,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
                 ``ignore_mismatched_sizes=True`` and start a new classifier.
             config: Configuration to use instead of the saved one; it is copied. For a new model its lengths and labels
                 are used, and the encoder's own settings.
-            model_card_data: What the model card says that the model cannot know.
+            model_card_data: What the model card says that the model cannot know. ``None``: what was saved with it.
             scheme: The tagging scheme of the labels. ``None``: detected.
             **kwargs: Settings of [`SpanMarkerConfig`] such as ``entity_max_length``, or of the encoder's configuration
                 such as ``hidden_dropout_prob``; everything else is handed on to transformers, such as ``dtype``,
@@ -123,6 +123,8 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
             # By which the model card tells a repository; newer releases of transformers do not set it.
             model.encoder.config._commit_hash = kwargs.get("revision") if folder is None else None
         else:
+            if model_card_data is None:
+                model.model_card_data = load_card_data(path, **hub)
             model._change_labels(labels, scheme, may_forget=kwargs.get("ignore_mismatched_sizes", False))
         with naming("tokenizer", path):
             model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config, **hub))
@@ -249,6 +251,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
             ValueError: The tags hold no "O", repeat themselves or do not fit the scheme.
         """
         self.config.set_labels(labels, scheme)
+        self.model_card_data.start_training()
         old = self.classifier
         self.classifier = nn.Linear(
             old.in_features, self.config.num_labels, device=old.weight.device, dtype=old.weight.dtype

@@ -22,7 +22,12 @@ from span_marker.encoders import check_encoder, choose_runner
 from span_marker.filter_fitting import FilterReport, fit_span_filter
 from span_marker.hub import push, write_inference_handler
 from span_marker.inference import Predictions, predict
-from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
+from span_marker.model_card import (
+    SpanMarkerModelCardData,
+    generate_model_card,
+    published_card,
+    write_model_card,
+)
 from span_marker.model_loading import LoadableModel, require_config
 from span_marker.output import SpanMarkerOutput
 from span_marker.overriding import overridden
@@ -306,17 +311,20 @@ class SpanMarkerModel(LoadableModel):
         self,
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
-        *args: Any,
+        state_dict: dict[str, Tensor] | None = None,
+        *,
         inference_handler: bool = False,
         push_to_hub: bool = False,
         **kwargs: Any,
     ) -> None:
         """Save weights (safetensors), configuration, tokenizer and model card: all that loading needs.
 
+        A model card that a person has edited is kept, and its metadata are completed.
+
         Args:
             save_directory: The folder, made if it does not exist.
             is_main_process: Whether this process writes.
-            *args: Handed on to transformers.
+            state_dict: The weights, where they are not the model's own.
             inference_handler: Whether to write ``handler.py`` and ``requirements.txt`` as well, with which Inference
                 Endpoints serve the model; see [`span_marker.endpoint.EndpointHandler`].
             push_to_hub: Whether to upload the model, too: to ``repo_id``, or to a repository named as the folder.
@@ -324,23 +332,13 @@ class SpanMarkerModel(LoadableModel):
         """
         folder = Path(save_directory)
         upload = {name: kwargs.pop(name) for name in _PUSHING if name in kwargs}
-        if is_main_process:
-            folder.mkdir(parents=True, exist_ok=True)
-            if self.tokenizer is not None:
-                self.tokenizer.save_pretrained(folder)
-            (folder / "README.md").write_text(self.generate_model_card(), encoding="utf-8")
-            if inference_handler:
-                write_inference_handler(folder)
-        self.config.span_marker_version = __version__
-        if self.model_card_data.encoder_id is not None:
-            self.config.encoder["_name_or_path"] = self.model_card_data.encoder_id
-        super().save_pretrained(folder, is_main_process, *args, **kwargs)
+        kwargs |= {"state_dict": state_dict, "inference_handler": inference_handler}
+        self._save(folder, is_main_process, **kwargs)
         if push_to_hub and is_main_process:
-            repo_id = upload.pop("repo_id", folder.name)
-            self.push_to_hub(repo_id, inference_handler=inference_handler, **upload, **kwargs)
+            self.push_to_hub(upload.pop("repo_id", folder.name), **upload, **kwargs)
 
     def push_to_hub(self, repo_id: str, *, tags: str | Sequence[str] = (), **kwargs: Any) -> CommitInfo:
-        """Upload what `save_pretrained` saves.
+        """Upload what `save_pretrained` saves. A card in the repository that a person has edited is kept.
 
         Args:
             repo_id: Name of the repository, made if there is none: "organization/name", or "name" of the user's own.
@@ -360,10 +358,32 @@ class SpanMarkerModel(LoadableModel):
         upload = {"commit_message": "Upload model"} | {name: kwargs.pop(name) for name in _PUSHING if name in kwargs}
 
         def save(folder: Path, name: str) -> None:
+            published = published_card(name, upload.get("token"), upload.get("revision"))
             with overridden(card, model_id=name, tags=all_tags):
-                self.save_pretrained(folder, **kwargs)
+                self._save(folder, True, published, **kwargs)
 
         return push(save, repo_id, **upload)
+
+    def _save(
+        self,
+        folder: Path,
+        is_main_process: bool,
+        published: str | None = None,
+        *,
+        inference_handler: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Save the model, with the card in the repository that it is pushed to in mind."""
+        if is_main_process:
+            if self.tokenizer is not None:
+                self.tokenizer.save_pretrained(folder)
+            if inference_handler:
+                write_inference_handler(folder)
+            write_model_card(self, folder, published)
+        self.config.span_marker_version = __version__
+        if self.model_card_data.encoder_id is not None:
+            self.config.encoder["_name_or_path"] = self.model_card_data.encoder_id
+        super().save_pretrained(folder, is_main_process, **kwargs)
 
     def generate_model_card(self) -> str:
         """Write the model card.

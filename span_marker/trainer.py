@@ -303,11 +303,12 @@ class Trainer(SavingTrainer):
         self._adopt_labels(self.model)
         rows = self.preprocess_dataset(dataset, dataset_name="training")
         card = self.model.model_card_data
+        card.start_training()
         if not is_preprocessed(dataset):
             prepared = self._prepare(dataset, "training", self.label_normalizer, self.tokenizer, truncate=True)
             require_entities(prepared, "training")
             training_logger.info("The training set:\n%s", prepared.summary)
-            card.set_training_data(prepared.tagged, prepared.summary)
+            card.set_training_data(prepared.tagged, prepared.summary, prepared.coverage)
         card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio)
         self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
         self.model.config.trained_with_document_context = has_documents(dataset.column_names)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from span_marker.entity_errors import EntityErrors, find_errors
 from span_marker.evaluation import compute_metrics, to_iob2
 from span_marker.types import EntityTable, FloatArray, IntArray, Row
 
@@ -120,6 +121,11 @@ class EvaluatedSentences:
     def reference_tags(self) -> list[list[str]]:
         """Gold entities as an IOB2 tag for each word of each sentence."""
         return to_iob2(self.gold, self.num_words, self.labels)
+
+    @property
+    def errors(self) -> EntityErrors:
+        """What the model confuses."""
+        return find_errors(self.predicted, self.gold, self.num_words, self.labels)
 
     def metrics(self, *, per_type: bool) -> dict[str, Any]:
         """Score the predictions.

@@ -15,12 +15,22 @@ from transformers.utils import logging
 
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.decoding import decode
+from span_marker.entity_errors import EntityErrors
 from span_marker.overriding import overridden
 from span_marker.preprocessing import BLANK_WORDS
 from span_marker.span_columns import outrule_blank_ends
 from span_marker.span_filter import calibrated_threshold
 from span_marker.spans import span_index
-from span_marker.trainer_data import ALL_WORDS, ENTITIES, KEPT_WORDS, ROW, FixedOrder, LengthGroups, sequence_lengths
+from span_marker.trainer_data import (
+    ALL_WORDS,
+    ENTITIES,
+    KEPT_WORDS,
+    ROW,
+    FixedOrder,
+    LengthGroups,
+    choose_dataset,
+    sequence_lengths,
+)
 from span_marker.trainer_evaluation import (
     EvaluatedSentences,
     add_user_metrics,
@@ -40,9 +50,12 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
     _preprocess_logits: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Names of the evaluations that the model card got from here, and the metrics of each step of a training.
+        # Names of the evaluations that the model card got from here, and those of each step of a training by name.
         self._recorded: set[str] = set()
-        self._step_metrics: dict[int, dict[str, dict[str, Any]]] = {}
+        self._step_evaluations: dict[int, dict[str, dict[str, Any]]] = {}
+        # What the last evaluation found beyond the metrics that it returned.
+        self._type_metrics: dict[str, Any] = {}
+        self._errors: EntityErrors | None = None
         super().__init__(*args, **kwargs)
         if self.args.label_smoothing_factor:
             self.label_smoother = SpanLabelSmoother(self.args.label_smoothing_factor, IGNORED_LABEL, self)
@@ -70,7 +83,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         for name in self._recorded if self.model is not None else ():
             self.model.model_card_data.evaluations.pop(name, None)
         self._recorded.clear()
-        self._step_metrics.clear()
+        self._step_evaluations.clear()
         try:
             output: TrainOutput = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         finally:
@@ -84,8 +97,11 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
             else:
                 self.calibrate_span_filter()
         best = self.state.best_global_step if self.args.load_best_model_at_end else None
-        for name, metrics in self._step_metrics.get(best or self.state.global_step, {}).items():
-            self._record(metrics, name)
+        for name, evaluation in self._step_evaluations.get(best or self.state.global_step, {}).items():
+            self._record(name, evaluation)
+        card = self.model.model_card_data
+        card.set_training_curve(self.state.log_history)
+        card.set_emissions(self.callback_handler.callbacks)
         return output
 
     def evaluate(
@@ -115,7 +131,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         metrics: dict[str, Any] = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         source = self.eval_dataset if eval_dataset is None else eval_dataset
         if not isinstance(source, dict):
-            self._record(metrics, _evaluation_name(metric_key_prefix))
+            self._record_last(metrics, metric_key_prefix, choose_dataset(source, self.eval_dataset)[1])
         return metrics
 
     def predict(
@@ -138,7 +154,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         """
         output: PredictionOutput = super().predict(test_dataset, ignore_keys, metric_key_prefix)
         if output.label_ids is not None:
-            self._record(output.metrics, _evaluation_name(metric_key_prefix))
+            self._record_last(output.metrics, metric_key_prefix, test_dataset)
         return output
 
     def log_metrics(self, split: str, metrics: dict[str, Any]) -> None:
@@ -150,13 +166,20 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         """
         super().log_metrics(split, flatten_metrics(metrics))
 
-    def _record(self, metrics: dict[str, Any], name: str) -> None:
-        """Remember an evaluation for the model card; one within a training only if it turns out to be the last."""
+    def _record_last(self, metrics: dict[str, Any], prefix: str, dataset: Dataset) -> None:
+        """Remember the last evaluation for the model card; one within a training only if it turns out to be its end."""
+        name = "evaluation" if prefix == "eval" else prefix.removeprefix("eval_")
+        types = {f"{prefix}_{label}": scores for label, scores in self._type_metrics.items()}
+        evaluation = {"metrics": types | metrics, "errors": self._errors, "dataset": dataset}
         if self.is_in_train:
-            self._step_metrics.setdefault(self.state.global_step, {})[name] = dict(metrics)
+            self._step_evaluations.setdefault(self.state.global_step, {})[name] = evaluation
         else:
-            self._recorded.add(name)
-            self.model.model_card_data.set_evaluation(metrics, name)
+            self._record(name, evaluation)
+
+    def _record(self, name: str, evaluation: dict[str, Any]) -> None:
+        """Tell the model card of an evaluation."""
+        self._recorded.add(name)
+        self.model.model_card_data.set_evaluation(dataset_name=name, **evaluation)
 
     def evaluation_loop(
         self,
@@ -239,9 +262,14 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
     def _score(self, evaluated: EvaluatedSentences, prefix: str) -> dict[str, Any]:
         """Compute all metrics of an evaluation, named without the prefix."""
         if self.args.prediction_loss_only:
+            self._type_metrics, self._errors = {}, None
             return {"loss": evaluated.loss}
-        # Loggers of training steps and objectives of searches want numbers only.
-        metrics = evaluated.metrics(per_type=not self.is_in_train and self.hp_search_backend is None)
+        metrics = evaluated.metrics(per_type=True)
+        self._type_metrics = {name: value for name, value in metrics.items() if isinstance(value, dict)}
+        self._errors = evaluated.errors
+        if self.is_in_train or self.hp_search_backend is not None:
+            # Loggers of training steps and objectives of searches want numbers only.
+            metrics = {name: value for name, value in metrics.items() if name not in self._type_metrics}
         if self.compute_metrics is not None:
             last = {"compute_result": True} if self.args.batch_eval_metrics else {}
             metrics = add_user_metrics(metrics, self.compute_metrics(evaluated, **last), prefix)
@@ -328,11 +356,6 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
             direction = "maximize" if compute_objective is None else "minimize"
         objective = compute_objective or _mean_f1
         return super().hyperparameter_search(hp_space, objective, n_trials, direction, *args, **kwargs)
-
-
-def _evaluation_name(prefix: str) -> str:
-    """Name what was evaluated: "eval" is the Trainer's only set, "eval_dev" its set "dev"."""
-    return "evaluation" if prefix == "eval" else prefix.removeprefix("eval_")
 
 
 def _mean_f1(metrics: dict[str, float]) -> float:

@@ -1,19 +1,24 @@
 """What the Trainer reads back and writes: checkpoints of the same labels, and the model card."""
 
 import os
-from pathlib import Path
+from typing import Any
 
+from huggingface_hub import CommitInfo
 from torch import nn
 from transformers.utils import CONFIG_NAME
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.loading import naming
+from span_marker.model_card import published_card, write_model_card
 from span_marker.overriding import overridden
 from span_marker.trainer_hub import HubTrainer
 
 
 class SavingTrainer(HubTrainer):
     """A Trainer that goes on from fitting checkpoints only, and writes the model's own card."""
+
+    _published_card: str | None = None
+    """The card in the repository that the model is being pushed to."""
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         """Load the weights to go on from, if they are those of the model's labels."""
@@ -38,7 +43,8 @@ class SavingTrainer(HubTrainer):
     ) -> None:
         """Write the model card to ``README.md`` in the output folder.
 
-        What is given here fills what the model's card data leave open.
+        What is given here fills what the model's card data leave open. A card that a person has edited is kept, and its
+        metadata are completed.
 
         Args:
             language: Language of the model.
@@ -67,10 +73,48 @@ class SavingTrainer(HubTrainer):
         known = {name: value for name, value in given.items() if isinstance(value, str) or name == "language"}
         fitting = {name: value for name, value in known.items() if value and not getattr(card, name)}
         more_tags = [tags] if isinstance(tags, str) else tags or []
-        folder = Path(self.args.output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
         with overridden(card, **fitting, tags=list(dict.fromkeys([*(card.tags or []), *more_tags]))):
-            (folder / "README.md").write_text(self.model.generate_model_card(), encoding="utf-8")
+            write_model_card(self.model, self.args.output_dir, self._published_card)
+
+    def push_to_hub(
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        private: bool | None = None,
+        **kwargs: Any,
+    ) -> CommitInfo:
+        """Upload the model to ``args.hub_model_id``. A card in the repository that a person has edited is kept.
+
+        Args:
+            commit_message: First line of the commit's message.
+            blocking: Whether to wait until all is uploaded.
+            token: Token for the repository. ``None``: the arguments'.
+            revision: Branch to upload to. ``None``: the arguments'.
+            private: Whether a new repository is private. ``None``: as the arguments say.
+            **kwargs: Handed on to `create_model_card`.
+
+        Returns:
+            The commit, or what will be one where this does not wait.
+        """
+        if self.hub_model_id is None:
+            self.init_hf_repo(token=token or self.args.hub_token, private=private)
+        published = None
+        if self.is_world_process_zero():
+            published = published_card(
+                self.hub_model_id, token or self.args.hub_token, revision or self.args.hub_revision
+            )
+        with overridden(self, _published_card=published):
+            return super().push_to_hub(commit_message, blocking, token, revision, private, **kwargs)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        """Save the model; its card tells the training up to now."""
+        card = self.model.model_card_data
+        if self.is_in_train:  # later on, the log holds evaluations of whatever was evaluated
+            card.set_training_curve(self.state.log_history)
+        with overridden(card, model_id=card.model_id or self.hub_model_id):
+            super()._save(output_dir, state_dict)
 
 
 def _require_same_labels(config: SpanMarkerConfig, saved: SpanMarkerConfig, path: str) -> None:

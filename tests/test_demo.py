@@ -94,7 +94,10 @@ def test_checkpoint_loads_and_card_tells_what_it_is(finished):
     folder, text = finished
     assert f"SpanMarkerModel.from_pretrained('{folder}')" in text
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        ["README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+        [
+            *("README.md", "model_card.json", "training_curve.png"),
+            *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+        ]
     )
     model = SpanMarkerModel.from_pretrained(folder)
     assert model.config.labels == ["O", "LOC", "MISC", "ORG", "PER"]

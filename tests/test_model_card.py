@@ -1,26 +1,32 @@
 import copy
 import json
 import pickle
+import platform
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import yaml
 from datasets import Dataset
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, metadata_eval_result
 from huggingface_hub.repocard_data import model_index_to_eval_results
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
+from model_cards import MARKDOWN, body_of, foreign_html, head_of, run_snippets, saved_as, section, snippets
+from tokenizers import pre_tokenizers
 from transformers import AutoConfig, BertConfig, TrainingArguments
 
 from span_marker.configuration import SpanMarkerConfig
+from span_marker.entity_errors import OUTCOMES, EntityErrors
 from span_marker.label_normalizer import AutoLabelNormalizer, summarize_labels
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
+from span_marker.model_card.evaluations import Evaluation
+from span_marker.model_card.facts import write_facts
 from span_marker.model_card.markdown import escape, number, one_line, table
 from span_marker.model_card.metadata import sort_metrics
+from span_marker.model_card.sources import DataSource
 from span_marker.model_card.training_set import describe_training_set
 
 METRICS = {
@@ -41,7 +47,6 @@ METRICS = {
 }
 HEAD = ["library_name", "pipeline_tag", "tags", "metrics"]
 TAGS = ["span-marker", "token-classification", "ner", "named-entity-recognition"]
-MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
 def make_model(data=None, labels=("O", "B-PER", "I-PER", "B-LOC", "I-LOC"), encoder=None, **settings):
@@ -50,7 +55,10 @@ def make_model(data=None, labels=("O", "B-PER", "I-PER", "B-LOC", "I-LOC"), enco
     config = SpanMarkerConfig(encoder, **settings)
     config.set_labels(list(labels))
     return SimpleNamespace(
-        model_card_data=data or SpanMarkerModelCardData(), config=config, encoder=SimpleNamespace(config=encoder)
+        model_card_data=data or SpanMarkerModelCardData(),
+        config=config,
+        encoder=SimpleNamespace(config=encoder),
+        tokenizer=None,
     )
 
 
@@ -61,16 +69,6 @@ def summarize(model, dataset):
 def recorded(model, dataset):
     model.model_card_data.set_training_data(dataset, summarize(model, dataset))
     return model
-
-
-def head_of(card):
-    return yaml.safe_load(card.split("---\n")[1])
-
-
-def section(card, title):
-    """The text below a heading."""
-    _, _, rest = card.partition(f"\n{title}\n\n")
-    return rest.split("\n## ")[0].split("\n### ")[0].strip()
 
 
 def cells(text):
@@ -145,7 +143,7 @@ def test_versions_that_are_not_known_are_left_out(monkeypatch):
         raise PackageNotFoundError(name)
 
     assert list(SpanMarkerModelCardData().version)[:3] == ["python", "span_marker", "transformers"]
-    monkeypatch.setattr("span_marker.model_card.data.installed_version", missing)
+    monkeypatch.setattr("span_marker.model_card.setup.installed_version", missing)
     assert list(SpanMarkerModelCardData().version) == ["python", "span_marker"]
 
 
@@ -166,7 +164,7 @@ def test_metrics_are_copied():
     data, metrics = SpanMarkerModelCardData(), copy.deepcopy(METRICS)
     data.set_evaluation(metrics)
     metrics["eval_PER"]["f1"] = 0
-    assert data.evaluations["evaluation"]["eval_PER"]["f1"] == 1.0
+    assert data.evaluations["evaluation"].metrics["eval_PER"]["f1"] == 1.0
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))])
@@ -176,7 +174,7 @@ def test_copies_and_pickles_leave_the_live_objects_out(duplicate, dataset):
     recorded(make_model(data), dataset)
     same = duplicate(data)
     assert same == data
-    assert same.given == data.given == {"hyperparameters", "version"}
+    assert same.keeps_hyperparameters
     assert same.model is None
     assert data.model is live
     assert same.training_set is not data.training_set
@@ -192,11 +190,16 @@ def test_training_set(dataset):
     assert found.entity_counts == {"LOC": 6, "PER": 4}
     assert found.entity_widths == {1: 5, 2: 5}
     assert found.examples == {"LOC": ["London", "Paris", "New York"], "PER": ["Ada Lovelace", "Grace Hopper", "Grace"]}
-    assert found.sentence == "Ada Lovelace lives in London ."
+    assert [" ".join(row["tokens"]) for row in found.sentences] == [
+        "Ada Lovelace lives in London .",
+        "New York met Grace Hopper today .",
+        "Grace saw Paris and London .",
+    ]
+    assert found.sentences[0]["ner_tags"] == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
     assert found.lengths == [
-        {"Training set": "Words per sentence", "Least": 3, "Median": 6, "95 %": 7, "Most": 7},
-        {"Training set": "Entities per sentence", "Least": 0, "Median": 2, "95 %": 3, "Most": 3},
-        {"Training set": "Words per entity", "Least": 1, "Median": 1, "95 %": 2, "Most": 2},
+        {"Training set": "Words per sentence", "Minimum": 3, "Median": 6, "95 %": 7, "Maximum": 7},
+        {"Training set": "Entities per sentence", "Minimum": 0, "Median": 2, "95 %": 3, "Maximum": 3},
+        {"Training set": "Words per entity", "Minimum": 1, "Median": 1, "95 %": 2, "Maximum": 2},
     ]
 
 
@@ -211,7 +214,7 @@ def test_training_set_of_selected_rows(dataset):
     model, part = make_model(), dataset.select([3, 1])
     found = describe_training_set(part, summarize(model, part))
     assert found.examples == {"LOC": ["New York", "Paris"], "PER": ["Grace Hopper"]}
-    assert found.sentence == "New York met Grace Hopper today ."
+    assert [row["tokens"][0] for row in found.sentences] == ["New"]
 
 
 def test_examples_differ():
@@ -224,7 +227,7 @@ def test_examples_differ():
 
 def test_a_stream_tells_its_summary_only(dataset):
     found = describe_training_set(dataset.to_iterable_dataset(), summarize(make_model(), dataset))
-    assert (found.num_entities, found.lengths, found.examples, found.sentence) == (10, [], {}, None)
+    assert (found.num_entities, found.lengths, found.examples, found.sentences) == (10, [], {}, [])
 
 
 def test_an_empty_training_set_and_empty_sentences():
@@ -232,7 +235,7 @@ def test_an_empty_training_set_and_empty_sentences():
     for rows in ([], [[]]):
         dataset = Dataset.from_dict({"tokens": rows, "ner_tags": rows})
         found = describe_training_set(dataset, summarize_labels(AutoLabelNormalizer.from_config(model.config), rows))
-        assert (found.num_sentences, found.entity_widths, found.sentence) == (len(rows), {}, None)
+        assert (found.num_sentences, found.entity_widths, found.sentences) == (len(rows), {}, [])
         assert "0 words, 0 entities" in generate_model_card(recorded_as(model, found))
 
 
@@ -324,6 +327,7 @@ def test_head_of_a_known_model():
         "pipeline_tag": "token-classification",
         "tags": [*TAGS, "news"],
         "base_model": "org/encoder",
+        "base_model_relation": "finetune",
         "datasets": ["org/data"],
         "metrics": ["precision", "recall", "f1"],
         "widget": [{"text": "Ada"}],
@@ -376,7 +380,7 @@ def test_a_new_training_forgets_the_evaluations_of_the_model_before(dataset):
     data.set_evaluation({"eval_overall_f1": 0.2})
     data.set_evaluation({"test_overall_f1": 0.3}, "test")
     recorded(model, dataset)
-    assert data.evaluations == {"evaluation": {"eval_overall_f1": 0.1}}
+    assert {name: found.metrics for name, found in data.evaluations.items()} == {"evaluation": {"eval_overall_f1": 0.1}}
 
 
 def test_emissions():
@@ -451,6 +455,8 @@ def test_model_details():
         "- **Data set:** [News](https://huggingface.co/datasets/org/news), revision v1",
         "- **Language:** de",
         "- **License:** mit",
+        "- **Method:** levitated markers, [PL-Marker](https://aclanthology.org/2022.acl-long.337/) (Ye et al., 2022) "
+        "and [SpanMarker](https://github.com/tomaarsen/SpanMarkerNER) (Aarsen, 2023)",
     ]
 
 
@@ -482,10 +488,13 @@ def test_entity_types(dataset):
 
 
 def test_text_of_the_training_set_can_be_kept_out(dataset):
-    data = SpanMarkerModelCardData(label_example_list=[], predict_example="Somebody was somewhere.")
+    data = SpanMarkerModelCardData(label_example_list=[])
     card = generate_model_card(recorded(make_model(data), dataset))
-    assert "London" not in card
-    assert "model.predict('Somebody was somewhere.')" in card
+    facts = write_facts(data, None)
+    for word in ("Paris", "Hopper"):
+        assert word not in card
+        assert word not in facts
+    assert "| LOC | 6 |" in card
 
 
 def test_a_model_without_labels_has_no_table_of_types():
@@ -519,8 +528,8 @@ def test_evaluation():
         "| All (micro) | 0.7500 | 0.7000 | 0.7241 | 1,204 |",
         "| All (macro) | 0.7500 | 0.6250 | 0.6667 | 1,204 |",
         "",
-        "- overall_accuracy: 0.9000",
-        "- loss: 1.25",
+        "- Accuracy of the words' tags: 0.9000",
+        "- Loss of a candidate span: 1.25",
     ]
 
 
@@ -531,7 +540,7 @@ def test_sections_without_content_are_left_out():
         "## Model details",
         "### Entity types",
         "## How to use",
-        "## Framework versions",
+        "## Environment",
         "## Limitations",
         "## Citation",
     ]
@@ -556,7 +565,7 @@ def test_card_has_no_stray_space_and_no_missing_value(dataset):
         assert "None" not in card
         assert "\n\n\n" not in card
         assert all(line == line.rstrip() for line in card.splitlines())
-        assert card.endswith("```\n")
+        assert "\n```\n\n<!-- Generated by span_marker;" in card
         assert generate_model_card(model) == card
 
 
@@ -616,6 +625,7 @@ def test_one_line():
         (np.float32(0.5), "0.5000"),
         (True, "True"),
         ("a_b *", "a_b \\*"),
+        ("https://x.org www.y.org 1: 2", "https\\://x.org www\\.y.org 1: 2"),
     ],
 )
 def test_number(value, shown):
@@ -650,15 +660,11 @@ def test_any_name_survives_the_head(model_name, dataset_name):
 # --- the snippets
 
 
-def snippets(card):
-    return [block.split("\n```")[0] for block in card.split("```python\n")[1:]]
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.text(min_size=1).filter(one_line))
 def test_any_example_is_valid_python(text):
     data = SpanMarkerModelCardData(predict_example=text, model_id="org/model")
-    (snippet,) = snippets(generate_model_card(make_model(data)))
+    snippet = snippets(generate_model_card(make_model(data)))[0]
     compile(snippet, "card", "exec")
     assert repr(one_line(text)) in snippet
 
@@ -670,18 +676,218 @@ def test_regression_the_card_loads_what_is_known():
     assert 'folder = "."  # the folder that holds this file' in snippets(card)[0]
 
 
-def test_snippets_run_in_the_saved_folder(model, tmp_path, monkeypatch, capsys):
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")
+@pytest.mark.parametrize("repository", [None, "me/model"])
+@pytest.mark.parametrize("trained", [True, False])
+def test_snippets_run(model, dataset, tmp_path, monkeypatch, capsys, repository, trained):
     model.config.trained_with_document_context = True
-    with_many_entities(model)
+    model.classifier.bias.data[model.config.outside_id] = -10  # so that there is something to print
+    model.model_card_data.model_id = repository
+    if trained:
+        recorded(model, dataset)
     model.save_pretrained(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    code = snippets((tmp_path / "README.md").read_text(encoding="utf-8"))
-    assert len(code) == 2
-    for snippet in code:
-        exec(compile(snippet, "card", "exec"), {})
-        assert capsys.readouterr().out.strip()
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert len(snippets(card)) == 3
+    with saved_as(repository, tmp_path, monkeypatch):
+        run_snippets(card, tmp_path, monkeypatch, capsys)
 
 
-def with_many_entities(model):
-    """Make an untrained model prefer entities, so that there is something to print."""
-    model.classifier.bias.data[model.config.outside_id] = -10
+@pytest.mark.parametrize(
+    ("labels", "tags"),
+    [
+        (["O", "I-A", "B-A"], ["O", "O", "O", "O", "I-A"]),
+        (["O", "B-A", "I-A"], ["O", "O", "O", "O", "B-A"]),
+        (["O", *(f"{letter}-A" for letter in "BIES")], ["O", "O", "O", "O", "S-A"]),
+        (["O", *(f"{letter}-A" for letter in "BILU")], ["O", "O", "O", "O", "U-A"]),
+        (["O", "A"], ["O", "O", "O", "O", "A"]),
+    ],
+)
+def test_tagged_examples_follow_the_scheme(labels, tags):
+    scheme = "IOB1" if labels[1] == "I-A" else None
+    model = make_model(labels=labels)
+    model.config.set_labels(labels, scheme)
+    assert f'"ner_tags": [{tags!r}]' in snippets(generate_model_card(model))[-1]
+
+
+def test_a_model_without_labels_shows_no_tagged_example():
+    model = make_model()
+    model.config = SpanMarkerConfig(BertConfig())
+    assert len(snippets(generate_model_card(model))) == 1
+
+
+# --- hard cases
+
+
+def hard_labels(names):
+    return ["O", *(f"{prefix}-{name}" for name in names for prefix in "BI")]
+
+
+def hard_card(kind, dataset):
+    """A model of a difficult kind."""
+    if kind == "200 labels":
+        names = [f"TYPE {number}" for number in range(200)]
+        model = make_model(labels=hard_labels(names))
+        scores = {name: {"precision": 0.5, "recall": 0.5, "f1": 0.5, "number": 1} for name in names}
+        model.model_card_data.set_evaluation(scores | {"overall_f1": 0.5}, "test")
+        return model
+    if kind == "hard names":
+        model = make_model(SpanMarkerModelCardData(dataset_name="<b>|`"), labels=hard_labels(HARD))
+        columns = {
+            "tokens": [[f"{name}{name}" for name in HARD]] * 2,
+            "ner_tags": [[1 + 2 * at for at in range(len(HARD))]] * 2,
+        }
+        data = Dataset.from_dict(columns)
+        recorded(model, data)
+        outcomes = {name: dict.fromkeys((*OUTCOMES, "spurious"), 1) for name in HARD}
+        errors = EntityErrors(outcomes, tuple((name, name, 1) for name in HARD))
+        model.model_card_data.set_evaluation({"overall_f1": 0.5}, "<i>|", errors=errors, dataset=data)
+        return model
+    model = make_model()
+    if kind == "stream":
+        return recorded_as(model, describe_training_set(dataset.to_iterable_dataset(), summarize(model, dataset)))
+    if kind == "local data":
+        recorded(model, dataset).model_card_data.set_evaluation(METRICS, "test", dataset=dataset)
+    if kind == "several evaluations":
+        for name in ("eval", "dev", "a|b", "<script>", "two\nlines"):
+            model.model_card_data.set_evaluation(METRICS, name)
+    return model
+
+
+@pytest.mark.parametrize(
+    "kind", ["nothing known", "local data", "stream", "several evaluations", "200 labels", "hard names"]
+)
+def test_hard_cases_parse(kind, dataset, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    card = generate_model_card(hard_card(kind, dataset))
+    loaded = ModelCard(card)
+    assert loaded.data.tags == TAGS
+    for result in loaded.data.eval_results or ():
+        expected = metadata_eval_result(
+            model_pretty_name=loaded.data.model_name,
+            task_pretty_name=result.task_name,
+            task_id=result.task_type,
+            metrics_pretty_name=result.metric_name,
+            metrics_id=result.metric_type,
+            metrics_value=result.metric_value,
+            dataset_pretty_name=result.dataset_name,
+            dataset_id=result.dataset_type,
+        )
+        assert model_index_to_eval_results(expected["model-index"])[1][0].metric_value == result.metric_value
+    assert foreign_html(card) == []
+    for snippet in snippets(card):
+        compile(snippet, "card", "exec")
+    assert len(snippets(card)) == 2
+    assert body_of(card).count("```") == 2 * 3
+
+
+def test_long_tables_are_folded(dataset):
+    card = generate_model_card(hard_card("200 labels", dataset))
+    assert card.count("<details>\n<summary>200 rows</summary>\n\n| Entity type |") == 1
+    assert card.count("<details>\n<summary>201 rows</summary>\n\n| Entity type |") == 1
+    assert "<details>" not in generate_model_card(recorded(make_model(), dataset))
+
+
+def test_results_of_parts_of_one_data_set_stay_apart():
+    data = SpanMarkerModelCardData(dataset_id="org/data")
+    for name, score in (("eval", 0.25), ("validation", 0.5), ("test", 0.75)):
+        data.set_evaluation({"overall_f1": score}, name)
+    data.evaluations["again"] = replace(data.evaluations["test"], source=DataSource(id="org/data", split="test"))
+    results = ModelCard(generate_model_card(make_model(data))).data.eval_results
+    assert [(entry.dataset_type, entry.dataset_split, entry.metric_value) for entry in results] == [
+        ("org/data", None, 0.25),
+        ("org/data", "validation", 0.5),
+        ("org/data", "test", 0.75),
+        ("local:again", None, 0.75),
+    ]
+
+
+# --- what else the card tells
+
+
+def test_sources_of_training_and_evaluation_sets(dataset):
+    model = recorded(make_model(), dataset)
+    data = model.model_card_data
+    source = DataSource("WNUT 17", "org/wnut", "abc", "small", "train", {"train": 6, "test": 1000}, ("en", "de"))
+    data.training_set = replace(data.training_set, source=source)
+    data.evaluations["test"] = Evaluation(METRICS, None, replace(source, split="test"), 1000)
+    card = generate_model_card(model)
+    head, (result, *_) = head_of(card), ModelCard(card).data.eval_results
+    assert (head["datasets"], head["language"]) == (["org/wnut"], ["en", "de"])
+    assert (result.dataset_type, result.dataset_config, result.dataset_split, result.dataset_revision) == (
+        *("org/wnut", "small"),
+        *("test", "abc"),
+    )
+    link = "[WNUT 17](https://huggingface.co/datasets/org/wnut), configuration small, revision abc"
+    assert f"- **Data set:** {link}\n" in card
+    assert f"\n1,000 sentences, split test, {link}.\n" in card
+    assert "Sentences of the data set's splits: train 6, test 1,000.\n" in card
+    assert "- Its training texts are in these languages only (ISO 639): en, de." in card
+    data.dataset_id = "me/other"
+    assert "revision abc" not in section(generate_model_card(model), "## Model details")
+
+
+def test_confusions(dataset):
+    data = SpanMarkerModelCardData()
+    outcomes = {"LOC": {"found": 1, "other_words": 2, "other_type": 3, "other_both": 4, "missed": 5, "spurious": 6}}
+    errors = EntityErrors(outcomes, (("LOC", "a|b", 7), *(("PER", str(number), 1) for number in range(20))))
+    data.set_evaluation(METRICS, "test", errors=errors)
+    text = section(generate_model_card(make_model(data)), "### Evaluation set: test")
+    assert "| Entity type | Found | Other words | Other type | Both | Missed | Spurious |" in text
+    assert "| LOC | 1 | 2 | 3 | 4 | 5 | 6 |" in text
+    assert "- LOC taken for a\\|b: 7\n- PER taken for 0: 1\n" in text
+    assert text.count(" taken for ") == 10
+
+
+def test_limitations_of_the_tokenizer(model, dataset):
+    text = section(generate_model_card(model), "## Limitations")
+    assert 'the model cannot tell "US" from "us"' in text
+    assert "punctuation" not in text
+    model.tokenizer.tokenizer.backend_tokenizer.normalizer = None
+    model.tokenizer.tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    text = section(generate_model_card(model), "## Limitations")
+    assert "capital letters" not in text
+    assert "does not separate punctuation from words" in text
+    model.model_card_data.tokenizer_warning = False
+    assert "punctuation" not in generate_model_card(model)
+
+
+def test_entities_that_are_cut_off(dataset):
+    model = make_model(model_max_length=32)
+    coverage = SimpleNamespace(cut_off=2)
+    model.model_card_data.set_training_data(dataset, summarize(model, dataset), coverage)
+    text = section(generate_model_card(model), "## Limitations")
+    assert "entities behind them are not found. In the training set these are 2 of 10 entities (20.00%)." in text
+
+
+def test_the_widget_shows_rows_of_the_training_set(dataset):
+    model = recorded(make_model(), dataset)
+    texts = [row["text"] for row in head_of(generate_model_card(model))["widget"]]
+    assert texts[0] == "Ada Lovelace lives in London ."
+    assert len(texts) == 3
+    model.model_card_data.widget = []
+    assert "widget" not in head_of(generate_model_card(model))
+
+
+def test_the_training_curve_is_shown():
+    data = SpanMarkerModelCardData()
+    data.set_training_curve(
+        [{"loss": 0.5, "epoch": 1.0, "step": 5}, {"eval_overall_f1": 0.75, "epoch": 1.0, "step": 5}]
+    )
+    model = make_model(data)
+    title = "## Evaluations during the training"
+    table_ = "| Epoch | Step | Training loss | F1 |\n| :-- | --: | --: | --: |\n| 1 | 5 | 0.5000 | 0.7500 |"
+    assert section(generate_model_card(model), title) == table_
+    picture = "![Losses and scores by training step](x.png)"
+    assert section(generate_model_card(model, "x.png"), title) == f"{picture}\n\n{table_}"
+
+
+def test_the_environment_names_no_machine(tmp_path):
+    data = SpanMarkerModelCardData()
+    data.set_hyperparameters(arguments(tmp_path))
+    assert data.environment == {"System": platform.system(), "Device": "CPU"}
+
+
+def test_the_papers_of_the_encoder():
+    data = SpanMarkerModelCardData(encoder_id="bert-base-cased")
+    assert "@misc{devlin2018bert," in section(generate_model_card(make_model(data)), "## Citation")
+    assert "devlin" not in generate_model_card(make_model())

@@ -68,7 +68,14 @@ def assert_same_model(model, original):
 
 def test_files(saved):
     names = {path.name for path in saved.iterdir()}
-    assert names == {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert names == {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "model_card.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
     settings = json.loads((saved / "config.json").read_text(encoding="utf-8"))
     assert settings["span_marker_version"] == __version__
     assert settings["model_type"] == "span-marker"

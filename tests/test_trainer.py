@@ -3,6 +3,7 @@ import inspect
 import json
 import logging
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import seqeval.metrics
@@ -10,7 +11,7 @@ import torch
 from conftest import LABELS, SENTENCES, make_dataset
 from datasets import Dataset, DatasetDict, load_from_disk
 from tiny_models import give_opinions
-from transformers import AutoModel
+from transformers import AutoModel, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
 import span_marker.inference
@@ -729,3 +730,25 @@ def test_the_model_card_forgets_evaluations_before_a_training(make, dataset):
     assert set(trainer.model.model_card_data.evaluations) == {"evaluation"}
     trainer.train()
     assert trainer.model.model_card_data.evaluations == {}
+
+
+def test_an_edited_model_card_is_kept(make, dataset, tmp_path):
+    trainer = make(train_dataset=dataset)
+    trainer.create_model_card(license="mit")
+    file = tmp_path / "output" / "README.md"
+    file.write_text(file.read_text(encoding="utf-8").replace("# SpanMarker", "# Mine"), encoding="utf-8")
+    trainer.create_model_card(language="en")
+    trainer.save_model()
+    text = file.read_text(encoding="utf-8")
+    assert "# Mine" in text
+    assert "license" not in text.split("---\n")[1]  # which was generated, and is no longer known
+    assert "span-marker" in text
+
+
+def test_emissions_are_recorded(make, dataset):
+    class Measuring(TrainerCallback):
+        tracker = SimpleNamespace(final_emissions_data=SimpleNamespace(emissions=0.5, duration=3600))
+
+    trainer = make(train_dataset=dataset, callbacks=[Measuring()])
+    trainer.train()
+    assert trainer.model.model_card_data.emissions["emissions"] == 500.0

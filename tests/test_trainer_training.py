@@ -14,7 +14,7 @@ from transformers import EarlyStoppingCallback, TrainerCallback
 from transformers import trainer as transformers_trainer
 from transformers.utils import logging as transformers_logging
 
-from span_marker import SpanMarkerModel, Trainer, TrainingArguments
+from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_saving
 from span_marker.span_filter import filter_loss
 
 _ADDED = ("compute_loss_func", "optimizer_cls_and_kwargs")
@@ -301,11 +301,38 @@ def test_the_model_card_tells_of_the_best_model(train):
     settings = {"eval_strategy": "epoch", "save_strategy": "epoch", "num_train_epochs": 3}
     trainer = train(**settings)
     card = trainer.model.model_card_data
-    assert card.evaluations["evaluation"]["eval_loss"] == logged(trainer, "eval_loss")[-1]
+    assert card.evaluations["evaluation"].metrics["eval_loss"] == logged(trainer, "eval_loss")[-1]
     trainer = train(load_best_model_at_end=True, metric_for_best_model="eval_loss", greater_is_better=True, **settings)
     card = trainer.model.model_card_data
-    assert card.evaluations["evaluation"]["eval_loss"] == max(logged(trainer, "eval_loss"))
+    assert card.evaluations["evaluation"].metrics["eval_loss"] == max(logged(trainer, "eval_loss"))
     assert max(logged(trainer, "eval_loss")) > logged(trainer, "eval_loss")[-1]
+
+
+def test_the_model_card_tells_of_each_type_after_a_training(train, rows):
+    trainer = train(eval_strategy="epoch", num_train_epochs=2, save_strategy="epoch")
+    card = trainer.model.model_card_data
+    recorded = card.evaluations["evaluation"]
+    metrics = trainer.evaluate()
+    assert recorded.metrics["eval_PER"] == metrics["eval_PER"]
+    assert recorded.errors == card.evaluations["evaluation"].errors
+    assert recorded.num_sentences == len(trainer.eval_dataset)
+    assert not any(isinstance(value, dict) for log in trainer.state.log_history[:-1] for value in log.values())
+    # The course of the training, and nothing that came after it.
+    assert {row["Step"] for row in card.curve if "F1" in row} == {
+        log["step"] for log in trainer.state.log_history if "eval_f1" in log
+    }
+    before = list(card.curve)
+    trainer.evaluate(rows.select([0]))
+    trainer.save_model()
+    assert card.curve == before
+    folder = Path(trainer.args.output_dir)
+    assert (folder / "training_curve.png").is_file()
+    assert "](training_curve.png)" in (folder / "README.md").read_text(encoding="utf-8")
+    checkpoints = [folder / f"checkpoint-{step}" / "model_card.json" for step in (5, 10)]
+    assert [len(json.loads(file.read_text(encoding="utf-8"))["curve"]) for file in checkpoints] == [
+        len(before) // 2,
+        len(before),
+    ]
 
 
 def test_early_stopping(train):
@@ -466,6 +493,8 @@ def test_push_to_hub(train, monkeypatch, tmp_path):
             return type("Commit", (), {})
 
     monkeypatch.setattr(transformers_trainer, "hf_api", Hub)
+    published = []
+    monkeypatch.setattr(trainer_saving, "published_card", lambda *place: published[-1] if published else None)
     trainer = train(max_steps=1, hub_model_id="tiny")
     trainer.push_to_hub(tags="mine")
     ((repository, files),) = uploads
@@ -474,6 +503,11 @@ def test_push_to_hub(train, monkeypatch, tmp_path):
     text = (tmp_path / "output" / "README.md").read_text(encoding="utf-8")
     assert "me/tiny" in text
     assert "- mine" in text
+    published.append(text.replace("# tiny", "# Edited on the Hub"))
+    trainer.push_to_hub()
+    text = (tmp_path / "output" / "README.md").read_text(encoding="utf-8")
+    assert "# Edited on the Hub" in text
+    assert "- mine" not in text
 
 
 # ---- Search ----
@@ -525,7 +559,7 @@ import json, sys
 from conftest import LABELS, QUICK_TRAINING, make_dataset
 from datasets import Dataset
 from tiny_models import give_opinions
-from span_marker import SpanMarkerModel, Trainer, TrainingArguments
+from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_saving
 
 encoder, output = sys.argv[1:]
 rows = make_dataset(repeat=3).select(range(17))

@@ -1,101 +1,49 @@
 """What a model card says that the model itself cannot know."""
 
-import platform
-import re
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import MISSING, dataclass, field, fields
-from enum import Enum
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from huggingface_hub.utils import HFValidationError, validate_repo_id
 from transformers import TrainingArguments
 
-from span_marker._version import __version__
+from span_marker.coverage import CoverageReport
+from span_marker.entity_errors import EntityErrors
 from span_marker.label_summary import LabelSummary
+from span_marker.model_card.checks import CHECKS
+from span_marker.model_card.evaluations import Evaluation, record_evaluation
+from span_marker.model_card.setup import changed_arguments, environment, frameworks, read_emissions
+from span_marker.model_card.sources import DataSource
+from span_marker.model_card.training_curve import training_curve
 from span_marker.model_card.training_set import TrainingSet, describe_training_set
 
-TAGS = ("span-marker", "token-classification", "ner", "named-entity-recognition")
 EVALUATION = "evaluation"
 """Name of an evaluation set of which nothing else is known."""
-_METRICS = ("precision", "recall", "f1")
-_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{1,8})*|multilingual|code")
-_TEXTS = (
-    "license",
-    "model_name",
-    "encoder_name",
-    "dataset_name",
-    "dataset_revision",
-    "task_name",
-    "predict_example",
-    "pipeline_tag",
-    "library_name",
-)
-_ROWS = ("eval_lines_list", "metric_lines", "widget", "label_example_list", "train_set_metrics_list")
-_MAPPINGS = ("hyperparameters", "eval_results_dict", "version")
 _LIVE = ("code_carbon_callback", "model")
-_FRAMEWORKS = ("transformers", "torch", "datasets", "tokenizers")
-_HYPERPARAMETERS = (
-    "learning_rate",
-    "per_device_train_batch_size",
-    "per_device_eval_batch_size",
-    "gradient_accumulation_steps",
-    "num_train_epochs",
-    "max_steps",
-    "lr_scheduler_type",
-    "lr_scheduler_kwargs",
-    "warmup_ratio",
-    "warmup_steps",
-    "optim",
-    "optim_args",
-    "weight_decay",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "max_grad_norm",
-    "label_smoothing_factor",
-    "neftune_noise_alpha",
-    "seed",
-    "data_seed",
-    "full_determinism",
-    "bf16",
-    "fp16",
-    "tf32",
-    "gradient_checkpointing",
-    "torch_compile",
-    "auto_find_batch_size",
-    "group_by_length",
-    "train_sampling_strategy",
-    "dataloader_drop_last",
-    "eval_strategy",
-    "eval_steps",
-    "load_best_model_at_end",
-    "metric_for_best_model",
-    "greater_is_better",
+OF_THE_TRAINING = (
+    "model_name",
+    "dataset_name",
+    "dataset_id",
+    "dataset_revision",
+    "hyperparameters",
+    "eval_results_dict",
+    "eval_lines_list",
+    "metric_lines",
+    "widget",
+    "predict_example",
+    "label_example_list",
+    "train_set_metrics_list",
+    "version",
 )
-"""Arguments that tell how a model was trained; no path, token or name of a machine is among them."""
-
-
-def _frameworks() -> dict[str, str]:
-    """Look up the versions of what trains a model."""
-    versions = {"python": platform.python_version(), "span_marker": __version__}
-    for name in _FRAMEWORKS:
-        try:
-            versions[name] = installed_version(name)
-        except PackageNotFoundError:  # a build from source may have no metadata
-            continue
-    return versions
+"""What may be given and is true of one training only."""
 
 
 @dataclass
 class SpanMarkerModelCardData:
     """What a model card says that the model itself cannot know.
 
-    All of it is optional, and what is not known is left out of the card. The Trainer records the training set, the
-    hyperparameters and evaluations; the card prefers hyperparameters, examples and tables that are given here. An empty
-    ``label_example_list`` and a ``predict_example`` of your own keep text of the training set out of the card.
+    All of it is optional, and what is not known is left out of the card. The Trainer records the training set and where
+    it comes from, the hyperparameters, the course of the training and evaluations; the card prefers what is given here.
+    An empty ``label_example_list`` keeps all text of the training set out of the card and the saved folder.
 
     Args:
         language: Code of the language, such as "en", or several.
@@ -112,11 +60,11 @@ class SpanMarkerModelCardData:
         hyperparameters: Names and values of the training's settings.
         eval_results_dict: Metrics as ``Trainer.evaluate`` returns them.
         eval_lines_list: Rows of a table of evaluations during the training.
-        metric_lines: Rows of a table to show instead of the metrics of each type.
+        metric_lines: Rows of a table to show beside the metrics of each type.
         widget: Examples for the Hub's widget: ``{"text": ...}``.
         predict_example: A text for the example of how to use the model.
         label_example_list: Rows with a "Label" and its "Examples".
-        tokenizer_warning: Whether the encoder's tokenizer does not separate punctuation from words.
+        tokenizer_warning: Whether the encoder's tokenizer keeps punctuation and words together. ``None``: looked up.
         train_set_metrics_list: Rows of a table of the training set's lengths.
         code_carbon_callback: The callback that measured the training's emissions. Not part of copies and pickles.
         pipeline_tag: The Hub's name of the task.
@@ -127,8 +75,13 @@ class SpanMarkerModelCardData:
 
     Attributes:
         training_set: What the training set holds.
-        evaluations: Metrics of each evaluation set, by its name.
-        given: Which dictionaries and tables were given, and not recorded.
+        curve: Rows of a table of losses and scores during the training.
+        environment: What the training ran on, by name.
+        emissions: The training's emissions, in the Hub's terms.
+        encoder_license: Identifier of the encoder's license.
+        evaluations: What was found on each evaluation set, by its name.
+        keeps_hyperparameters: Whether the hyperparameters were given, and are not recorded.
+        loaded: Which of the values were loaded with the model, and end with its next training.
 
     Raises:
         ValueError: A language that is no code, or an id that the Hub does not allow.
@@ -153,26 +106,33 @@ class SpanMarkerModelCardData:
     widget: list[dict[str, Any]] | None = None
     predict_example: str | None = None
     label_example_list: list[dict[str, Any]] | None = None
-    tokenizer_warning: bool = False
+    tokenizer_warning: bool | None = None
     train_set_metrics_list: list[dict[str, Any]] | None = None
     code_carbon_callback: Any = field(default=None, repr=False, compare=False)
     pipeline_tag: str = "token-classification"
     library_name: str = "span-marker"
-    version: dict[str, str] = field(default_factory=_frameworks)
+    version: dict[str, str] = field(default_factory=frameworks)
     metrics: list[str] | None = None
     model: Any = field(default=None, repr=False, compare=False)
     training_set: TrainingSet | None = field(default=None, init=False)
-    evaluations: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
-    given: frozenset[str] = field(default=frozenset(), init=False, repr=False)
+    curve: list[dict[str, Any]] = field(default_factory=list, init=False)
+    environment: dict[str, str] = field(default_factory=dict, init=False)
+    emissions: dict[str, Any] | None = field(default=None, init=False)
+    encoder_license: str | None = field(default=None, init=False)
+    evaluations: dict[str, Evaluation] = field(default_factory=dict, init=False)
+    keeps_hyperparameters: bool = field(default=False, init=False, repr=False)
+    loaded: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.given = frozenset(name for name in (*_MAPPINGS, *_ROWS) if getattr(self, name) is not None)
+        self.keeps_hyperparameters = self.hyperparameters is not None
         self._forget_evaluations()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Check values where they come in, and copy them, so that no two cards share one."""
-        check = _CHECKS.get(name)
+        check = CHECKS.get(name)
         super().__setattr__(name, value if check is None else check(name, value))
+        if name in vars(self).get("loaded", ()):
+            self.loaded -= {name}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the live objects, which a copy of a card must not copy."""
@@ -185,19 +145,58 @@ class SpanMarkerModelCardData:
             ValueError: A language that is no code, or an id that the Hub does not allow.
             TypeError: A value of the wrong type.
         """
-        for name, check in _CHECKS.items():
+        for name, check in CHECKS.items():
             check(name, getattr(self, name))
 
-    def set_training_data(self, dataset: Any, summary: LabelSummary) -> None:
-        """Record what the training set holds. Evaluations of the model as it was before are forgotten.
+    @property
+    def source(self) -> DataSource:
+        """Where the training set comes from: what is given, completed by what is known of just this data set."""
+        found = DataSource() if self.training_set is None else self.training_set.source
+        if self.dataset_id and self.dataset_id != found.id:
+            found = DataSource(id=self.dataset_id, split=found.split, splits=found.splits)
+        name, revision = self.dataset_name or found.name, self.dataset_revision or found.revision
+        return replace(found, name=name, revision=revision)
+
+    @property
+    def measured_emissions(self) -> dict[str, Any] | None:
+        """The training's emissions: those that the callback measured, or those that were recorded."""
+        return read_emissions(self.code_carbon_callback) or self.emissions
+
+    @property
+    def languages(self) -> list[str]:
+        """Codes of the languages: those given, or those of the training set."""
+        if isinstance(self.language, str):
+            return [self.language]
+        return list(self.language or self.source.languages)
+
+    @property
+    def shown_training_set(self) -> TrainingSet | None:
+        """The training set, without its text if that is to be kept out."""
+        hidden = self.label_example_list is not None and not self.label_example_list
+        return self.training_set.without_text() if self.training_set and hidden else self.training_set
+
+    def start_training(self) -> None:
+        """Forget what is no longer true once a training starts: all that was recorded, and loaded of an earlier one."""
+        self.keeps_hyperparameters = self.keeps_hyperparameters and "hyperparameters" not in self.loaded
+        for name in self.loaded:
+            setattr(self, name, frameworks() if name == "version" else None)
+        if not self.keeps_hyperparameters:
+            self.hyperparameters = None
+        self.training_set, self.curve, self.environment, self.emissions = None, [], {}, None
+        self._forget_evaluations()
+
+    def set_training_data(self, dataset: Any, summary: LabelSummary, coverage: CoverageReport | None = None) -> None:
+        """Record what the training set holds. What was recorded of an earlier training is forgotten.
 
         Args:
             dataset: The sentences, with the columns "tokens" and "ner_tags" of tag ids. Of anything else, such as a
                 stream, only the summary is recorded.
             summary: The counts of its labels.
+            coverage: Which of its entities the model can predict.
         """
-        self.training_set = describe_training_set(dataset, summary)
-        self._forget_evaluations()
+        self.start_training()
+        cut_off = 0 if coverage is None else coverage.cut_off
+        self.training_set = replace(describe_training_set(dataset, summary), cut_off=cut_off)
 
     def set_hyperparameters(self, args: TrainingArguments, **own: Any) -> None:
         """Record the training's settings that differ from the defaults, unless others were given.
@@ -206,121 +205,50 @@ class SpanMarkerModelCardData:
             args: The training's arguments.
             **own: Settings of the Trainer itself; ``None`` is their default.
         """
-        if "hyperparameters" not in self.given:
-            self.hyperparameters = _changed(args) | {name: value for name, value in own.items() if value is not None}
+        if not self.keeps_hyperparameters:
+            self.hyperparameters = changed_arguments(args)
+            self.hyperparameters |= {name: value for name, value in own.items() if value is not None}
+        self.environment = environment(args)
 
-    def set_evaluation(self, metrics: Mapping[str, Any], dataset_name: str = EVALUATION) -> None:
+    def set_training_curve(self, history: Sequence[Mapping[str, Any]]) -> None:
+        """Record the course of the training.
+
+        Args:
+            history: ``trainer.state.log_history``.
+        """
+        self.curve = training_curve(history)
+
+    def set_emissions(self, callbacks: Iterable[Any]) -> None:
+        """Record the training's emissions, if codecarbon measured them.
+
+        Args:
+            callbacks: The Trainer's callbacks.
+        """
+        measured = filter(None, map(read_emissions, callbacks))
+        self.emissions = next(measured, self.emissions)
+
+    def set_evaluation(
+        self,
+        metrics: Mapping[str, Any],
+        dataset_name: str = EVALUATION,
+        *,
+        errors: EntityErrors | None = None,
+        dataset: Any = None,
+    ) -> None:
         """Record an evaluation; a later one on the same set replaces it.
 
         Args:
             metrics: As ``Trainer.evaluate`` returns them, with any prefix.
             dataset_name: Name of the evaluation set: a split of the data set ("test"), or another data set. "eval",
                 the Trainer's usual prefix, is short for "evaluation", which is some part of the data set.
+            errors: What the model confused.
+            dataset: The evaluation set.
         """
-        self.evaluations[EVALUATION if dataset_name == "eval" else dataset_name] = deepcopy(dict(metrics))
+        name = EVALUATION if dataset_name == "eval" else dataset_name
+        self.evaluations[name] = record_evaluation(metrics, errors, dataset)
 
     def _forget_evaluations(self) -> None:
         """Go back to the evaluation that was given."""
         self.evaluations = {}
         if self.eval_results_dict is not None:
             self.set_evaluation(self.eval_results_dict)
-
-
-def _text(name: str, value: Any) -> str | None:
-    """Check a text."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}. Expected a string.")
-    return value
-
-
-def _texts(name: str, values: Any) -> list[str]:
-    """Check a list of strings; a single string is a list of one."""
-    if isinstance(values, str):
-        return [values]
-    if values is None:
-        return []
-    if not isinstance(values, Sequence | set | frozenset) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"{name} is {values!r}. Expected a string or a list of strings.")
-    return sorted(values) if isinstance(values, set | frozenset) else list(values)
-
-
-def _tags(name: str, tags: Any) -> list[str]:
-    """Check tags, and put the usual ones first."""
-    return list(dict.fromkeys([*TAGS, *_texts(name, tags)]))
-
-
-def _metrics(name: str, metrics: Any) -> list[str]:
-    """Check names of metrics; the usual ones, if there are none."""
-    return _texts(name, _METRICS if metrics is None else metrics)
-
-
-def _languages(name: str, language: Any) -> str | list[str] | None:
-    """Check the codes of languages."""
-    codes = _texts(name, language)
-    for code in codes:
-        if not _LANGUAGE.fullmatch(code):
-            raise ValueError(
-                f"{name} is {language!r}. Expected an ISO 639 code such as 'en' or 'pt-BR', 'multilingual', or a list "
-                f"of codes; {code!r} is none."
-            )
-    return language if isinstance(language, str) else codes or None
-
-
-def _hub_id(name: str, value: Any) -> str | None:
-    """Check the id of something on the Hub."""
-    text = _text(name, value)
-    if text is not None:
-        try:
-            validate_repo_id(text)
-        except HFValidationError as error:
-            raise ValueError(
-                f"{name} is {value!r}. Expected an id on the Hub, 'name' or 'organization/name'. Leave it out for what "
-                f"is not on the Hub. ({error})"
-            ) from error
-    return text
-
-
-def _mapping(name: str, value: Any) -> dict[str, Any] | None:
-    """Check and copy a dictionary."""
-    if value is not None and not isinstance(value, Mapping):
-        raise TypeError(f"{name} is {value!r}. Expected a dictionary.")
-    return None if value is None else deepcopy(dict(value))
-
-
-def _rows(name: str, rows: Any) -> list[dict[str, Any]] | None:
-    """Check and copy the rows of a table."""
-    if rows is None:
-        return None
-    if not isinstance(rows, list | tuple) or not all(isinstance(row, Mapping) for row in rows):
-        raise TypeError(f"{name} is {rows!r}. Expected a list of dictionaries, one a row.")
-    return [deepcopy(dict(row)) for row in rows]
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "language": _languages,
-    "tags": _tags,
-    "metrics": _metrics,
-    **dict.fromkeys(_TEXTS, _text),
-    **dict.fromkeys(("model_id", "encoder_id", "dataset_id"), _hub_id),
-    **dict.fromkeys(_MAPPINGS, _mapping),
-    **dict.fromkeys(_ROWS, _rows),
-}
-"""By attribute, the function that checks a value and returns the one to keep."""
-
-
-def _changed(args: TrainingArguments) -> dict[str, Any]:
-    """Find the settings that differ from their defaults."""
-    changed = {}
-    defaults = {entry.name: entry.default for entry in fields(args) if entry.default is not MISSING}
-    for name in _HYPERPARAMETERS:
-        if name not in defaults:  # of another version of transformers
-            continue
-        value, default = _plain(getattr(args, name)), _plain(defaults[name])
-        if value != default and not (value is False and default is None):
-            changed[name] = value
-    return changed
-
-
-def _plain(value: Any) -> Any:
-    """Write an enumeration's member as its value."""
-    return value.value if isinstance(value, Enum) else deepcopy(value)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-_MARKUP = re.compile(r"[\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-"""Markup; an underscore within a word is none."""
+_MARKUP = re.compile(r"[\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=[wW]{3})\.")
+"""Markup, among it what makes a link of an address; an underscore within a word is none."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _UNPRINTABLE = ("Cc", "Cs")
 _BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")

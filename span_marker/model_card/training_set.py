@@ -1,7 +1,8 @@
 """What a training set holds, as the model card tells it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from heapq import nsmallest
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,16 +15,20 @@ from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.label_summary import LabelSummary
 from span_marker.model_card.markdown import one_line
+from span_marker.model_card.sources import DataSource, find_source
 from span_marker.types import EntityTable, IntArray
 
 _BATCH = 10_000
 """Rows that are read at a time, which bounds the memory."""
-_QUANTILES = {"Least": 0, "Median": 50, "95 %": 95, "Most": 100}
+_QUANTILES = {"Minimum": 0, "Median": 50, "95 %": 95, "Maximum": 100}
 _EXAMPLES = 3
+"""Entities of each type, and sentences, that are shown."""
 _CANDIDATES = 20
 """Entities of a type that are looked at in each batch for different examples."""
 _EXAMPLE_WORDS = (5, 40)
 """Words of a sentence that is short enough to read and long enough to tell something."""
+_FEW_WORDS = 20
+"""Words of a sentence that is better for an example than a longer one."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +40,61 @@ class TrainingSet:
         num_words: Number of words.
         entity_counts: Entities per type.
         entity_widths: Number of entities of each length in words.
+        cut_off: Number of entities that end after the words that fit the model.
         lengths: Rows of a table: least, median, 95th percentile and most of several lengths.
         examples: For each type a few different entities, in the order of the data.
-        sentence: A sentence with an entity.
+        sentences: A few sentences, short ones of many types first: their ``tokens`` and the names of their
+            ``ner_tags``.
+        source: Where the data set comes from.
     """
 
     num_sentences: int
     num_words: int
     entity_counts: dict[str, int]
     entity_widths: dict[int, int] = field(default_factory=dict)
+    cut_off: int = 0
     lengths: list[dict[str, Any]] = field(default_factory=list)
     examples: dict[str, list[str]] = field(default_factory=dict)
-    sentence: str | None = None
+    sentences: list[dict[str, list[str]]] = field(default_factory=list)
+    source: DataSource = field(default_factory=DataSource)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainingSet":
+        """Read what `to_dict` wrote.
+
+        Args:
+            values: The attributes.
+
+        Returns:
+            The training set.
+        """
+        return cls(
+            num_sentences=int(values["num_sentences"]),
+            num_words=int(values["num_words"]),
+            entity_counts={str(label): int(count) for label, count in values["entity_counts"].items()},
+            entity_widths={int(width): int(count) for width, count in values["entity_widths"].items()},
+            cut_off=int(values["cut_off"]),
+            lengths=[dict(row) for row in values["lengths"]],
+            examples={str(label): list(map(str, texts)) for label, texts in values["examples"].items()},
+            sentences=[{name: list(map(str, row[name])) for name in (TOKENS, NER_TAGS)} for row in values["sentences"]],
+            source=DataSource.from_dict(values["source"]),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the training set as plain values.
+
+        Returns:
+            The attributes.
+        """
+        return asdict(self)
+
+    def without_text(self) -> "TrainingSet":
+        """Leave the text out.
+
+        Returns:
+            The numbers alone.
+        """
+        return replace(self, examples={}, sentences=[])
 
     @property
     def num_entities(self) -> int:
@@ -67,19 +115,20 @@ def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
     """
     counts = dict(summary.entity_counts)
     if not isinstance(dataset, Dataset) or not {TOKENS, NER_TAGS} <= set(dataset.column_names):
-        return TrainingSet(summary.num_sentences, summary.num_words, counts)
+        return TrainingSet(summary.num_sentences, summary.num_words, counts, source=find_source(dataset))
     normalizer = AutoLabelNormalizer.from_config(SimpleNamespace(label_scheme=summary.scheme))
     examples: dict[str, list[str]] = {label: [] for label in counts}
     words: list[IntArray] = []
     entities: list[IntArray] = []
     widths: list[IntArray] = []
-    sentence: str | None = None
+    sentences: list[tuple[int, int, int]] = []
     for tokens, table in _batches(dataset, normalizer):
         words.append(pc.list_value_length(tokens).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+        first = sum(map(len, entities))
         entities.append(np.bincount(table.rows, minlength=len(tokens)))
         widths.append(table.ends - table.starts)
         _add_examples(examples, tokens, table, summary.scheme.labels)
-        sentence = sentence or _find_sentence(tokens, words[-1], entities[-1])
+        sentences = nsmallest(_EXAMPLES, [*sentences, *_telling_sentences(words[-1], table, first)])
     sizes = np.concatenate([np.zeros(0, dtype=np.int64), *widths])
     lengths = {"Words per sentence": words, "Entities per sentence": entities, "Words per entity": widths}
     return TrainingSet(
@@ -91,7 +140,8 @@ def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
             {"Training set": name, **_quantiles(values)} for name, values in lengths.items() if any(map(len, values))
         ],
         examples={label: found for label, found in examples.items() if found},
-        sentence=sentence,
+        sentences=[_named(dataset[row], summary.scheme.tags) for *_, row in sentences],
+        source=find_source(dataset),
     )
 
 
@@ -125,8 +175,16 @@ def _add_examples(
                 break
 
 
-def _find_sentence(tokens: pa.ListArray, words: IntArray, entities: IntArray) -> str | None:
-    """Find a sentence of readable length with an entity."""
+def _telling_sentences(words: IntArray, table: EntityTable, first: int) -> list[tuple[int, int, int]]:
+    """List the best sentences: whether they are long, minus the number of their types, and their row."""
     least, most = _EXAMPLE_WORDS
-    fitting = np.flatnonzero((words >= least) & (words <= most) & (entities > 0))
-    return one_line(" ".join(tokens[int(fitting[0])].as_py())) if len(fitting) else None
+    base = table.labels.max(initial=0) + 1
+    types = np.bincount(np.unique(table.rows * base + table.labels) // base, minlength=len(words))
+    fitting = np.flatnonzero((words >= least) & (words <= most) & (types > 0))
+    best = fitting[np.lexsort((-types[fitting], words[fitting] > _FEW_WORDS))][:_EXAMPLES]
+    return [(int(words[row] > _FEW_WORDS), -int(types[row]), first + int(row)) for row in best]
+
+
+def _named(row: Mapping[str, Any], tags: Sequence[str]) -> dict[str, list[str]]:
+    """Name the tags of a sentence."""
+    return {TOKENS: list(row[TOKENS]), NER_TAGS: [tags[tag] for tag in row[NER_TAGS]]}

@@ -1,0 +1,136 @@
+"""What a model confuses: where predicted entities differ from gold ones, and how."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from span_marker.evaluation import FlatEntities, flatten
+from span_marker.ragged import ranges
+from span_marker.types import EntityTable, IntArray
+
+OUTCOMES = ("found", "other_words", "other_type", "other_both", "missed")
+"""What can become of a gold entity: predicted as it is, with the type but other words, with its words but another type,
+with some of its words as another type, or with none of its words in any predicted entity."""
+
+
+@dataclass(frozen=True)
+class EntityErrors:
+    """How predicted entities differ from gold ones.
+
+    A gold entity is paired with the predicted entity that shares words with it, and of several with the one of the same
+    words, then of the same type, then of most words in common.
+
+    Attributes:
+        outcomes: For each type that occurs, by name, how many of its gold entities came to each of `OUTCOMES`, and as
+            ``spurious`` how many of its predicted entities share no word with a gold one.
+        confusions: Gold type, predicted type and number of gold entities that got it, the most frequent first.
+    """
+
+    outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
+    confusions: tuple[tuple[str, str, int], ...] = ()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "EntityErrors":
+        """Read what `to_dict` wrote.
+
+        Args:
+            values: The attributes.
+
+        Returns:
+            The errors.
+        """
+        kinds = (*OUTCOMES, "spurious")
+        outcomes = {str(name): {kind: int(row[kind]) for kind in kinds} for name, row in values["outcomes"].items()}
+        return cls(outcomes, tuple((str(gold), str(found), int(count)) for gold, found, count in values["confusions"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the errors as plain values.
+
+        Returns:
+            The attributes.
+        """
+        return asdict(self)
+
+
+def find_errors(
+    predictions: EntityTable, references: EntityTable, num_words: npt.ArrayLike, labels: Sequence[str]
+) -> EntityErrors:
+    """Compare predicted with gold entities.
+
+    Args:
+        predictions: Predicted entities.
+        references: Gold entities.
+        num_words: Number of words of each sentence. Shape: ``[sentences]``.
+        labels: Name of each label id.
+
+    Returns:
+        What became of the gold entities, and what is spurious.
+
+    Raises:
+        ValueError: An entity lies in no sentence or outside its own, has no type, or overlaps another.
+    """
+    words = np.asarray(num_words, dtype=np.int64)
+    predicted = flatten(predictions, words, labels, "predicted")
+    gold = flatten(references, words, labels, "gold")
+    partner, shared = _partners(predicted, gold, int(words.sum()))
+    matched = partner >= 0
+    at = partner[matched]
+    found_as = np.full(len(partner), -1)
+    found_as[matched] = predicted.labels[at]
+    same_words = np.zeros(len(partner), dtype=bool)
+    same_words[matched] = (predicted.starts[at] == gold.starts[matched]) & (predicted.ends[at] == gold.ends[matched])
+    same_type = found_as == gold.labels
+    outcome = np.where(matched, np.where(same_words, 0, 1) + np.where(same_type, 0, 2), 4)
+    counts = np.zeros((len(labels), len(OUTCOMES) + 1), dtype=np.int64)
+    np.add.at(counts, (gold.labels, outcome), 1)
+    counts[:, -1] = np.bincount(predicted.labels[~shared], minlength=len(labels))
+    outcomes = {
+        labels[label]: dict(zip((*OUTCOMES, "spurious"), counts[label].tolist(), strict=True))
+        for label in sorted({*gold.labels.tolist(), *predicted.labels.tolist()}, key=lambda label: labels[label])
+    }
+    wrong = matched & ~same_type
+    return EntityErrors(outcomes, _confusions(gold.labels[wrong], found_as[wrong], labels))
+
+
+def _partners(predicted: FlatEntities, gold: FlatEntities, num_words: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Pair gold entities with predicted ones that share words with them.
+
+    Returns:
+        Index of each gold entity's predicted one, -1 for none, shape ``[gold]``; and whether each predicted entity
+        shares a word with a gold one, shape ``[predicted]``.
+    """
+    owners = np.stack([_entity_of_each_word(entities, num_words) for entities in (gold, predicted)])
+    mine, other, common = _count_pairs(*owners[:, (owners >= 0).all(axis=0)])
+    same_words = (gold.starts[mine] == predicted.starts[other]) & (gold.ends[mine] == predicted.ends[other])
+    same_type = gold.labels[mine] == predicted.labels[other]
+    worst_first = np.lexsort((-other, common, same_type, same_words))
+    partner = np.full(len(gold.starts), -1)
+    partner[mine[worst_first]] = other[worst_first]  # of several the last, which is the best, remains
+    shared = np.zeros(len(predicted.starts), dtype=bool)
+    shared[other] = True
+    return partner, shared
+
+
+def _entity_of_each_word(entities: FlatEntities, num_words: int) -> IntArray:
+    """Tell which entity each word is in, -1 for none. Shape: ``[words]``."""
+    owner = np.full(num_words, -1)
+    lengths = entities.ends - entities.starts
+    owner[ranges(entities.starts, lengths)] = np.repeat(np.arange(len(lengths)), lengths)
+    return owner
+
+
+def _confusions(gold: IntArray, found: IntArray, labels: Sequence[str]) -> tuple[tuple[str, str, int], ...]:
+    """Count pairs of gold and predicted types, the most frequent first."""
+    pairs = zip(*(column.tolist() for column in _count_pairs(gold, found)), strict=True)
+    rows = [(labels[one], labels[other], count) for one, other, count in pairs]
+    return tuple(sorted(rows, key=lambda row: (-row[2], row[:2])))
+
+
+def _count_pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """List the different pairs of numbers from 0, and how often each occurs. Shape of each: ``[pairs]``."""
+    base = second.max(initial=0) + 1
+    pairs, counts = np.unique(first * base + second, return_counts=True)
+    return pairs // base, pairs % base, counts
