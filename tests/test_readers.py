@@ -149,9 +149,16 @@ def test_files_are_replaced_and_folders_are_not(tmp_path):
 def test_the_arrow_files_go_where_they_are_told(tmp_path):
     path = write_rows(tmp_path / "a.jsonl")
     dataset = read_dataset(path, cache_dir=tmp_path / "cache")
-    assert [Path(file["filename"]).parent for file in dataset.cache_files] == [tmp_path / "cache"]
+    assert [Path(file["filename"]).parents[1] for file in dataset.cache_files] == [tmp_path / "cache"]
     inside = Path(read_dataset(path).cache_files[0]["filename"])
-    assert inside.parent == Path(_temporary_folder().name)
+    assert inside.parents[1] == Path(_temporary_folder().name)
+
+
+def test_nothing_is_left_of_a_broken_data_set(tmp_path):
+    path = write_rows(tmp_path / "a.jsonl", [*ROWS, {"tokens": ["a"], "ner_tags": ["X"]}])
+    with pytest.raises(ValueError, match="the tag of word 0, 'X', is neither"):
+        read_dataset(path, cache_dir=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_the_temporary_folder_goes_with_the_program(tmp_path):
@@ -159,7 +166,7 @@ def test_the_temporary_folder_goes_with_the_program(tmp_path):
     code = f"from span_marker import read_dataset; print(read_dataset({str(path)!r}).cache_files[0]['filename'])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip().endswith(".arrow")
-    assert not Path(done.stdout.strip()).parent.exists()
+    assert not Path(done.stdout.strip()).parents[1].exists()
 
 
 def test_only_line_feeds_end_lines(tmp_path, monkeypatch):

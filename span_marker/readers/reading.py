@@ -1,6 +1,7 @@
 """Files of any format to a data set on disk that the Trainer takes."""
 
 import re
+import shutil
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -87,9 +88,14 @@ def read_dataset(
     if not source.exists() and _HUB_NAME.fullmatch(str(path)) and source.suffix not in SUFFIXES:
         return datasets.load_dataset(str(path))
     files = find_files(source, format)
-    parts = {split: _convert(paths, format, options, _folder(cache_dir), split) for split, paths in files.items()}
-    options.misaligned.report()
-    selected = _select(parts, options)
+    folder = Path(tempfile.mkdtemp(dir=_folder(cache_dir)))
+    try:
+        parts = {split: _convert(paths, format, options, folder, split) for split, paths in files.items()}
+        options.misaligned.report()
+        selected = _select(parts)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
     return selected[None] if None in selected else datasets.DatasetDict(selected)
 
 
@@ -115,10 +121,8 @@ class _Part:
 def _convert(paths: list[Path], format: str | None, options: ReadOptions, folder: Path, split: str | None) -> _Part:
     """Write the sentences of a split to an Arrow file."""
     maker = TableMaker(options)
-    with (
-        tempfile.NamedTemporaryFile(dir=folder, suffix=".arrow", delete=False) as file,
-        pa.ipc.new_stream(file, SCHEMA) as stream,
-    ):
+    file = folder / f"{split or 'data'}.arrow"
+    with pa.ipc.new_stream(str(file), SCHEMA) as stream:
         for path in paths:
             count = 0
             for batch in require_format(format or detect_format(path, options.encoding)).read(path, options):
@@ -128,10 +132,10 @@ def _convert(paths: list[Path], format: str | None, options: ReadOptions, folder
             if not count:
                 raise empty_file(path)
     maker.report()
-    return _Part(datasets.Dataset.from_file(file.name, split=split), maker.has_both)
+    return _Part(datasets.Dataset.from_file(str(file), split=split), maker.has_both)
 
 
-def _select(parts: dict[str | None, _Part], options: ReadOptions) -> dict[str | None, datasets.Dataset]:
+def _select(parts: dict[str | None, _Part]) -> dict[str | None, datasets.Dataset]:
     """Choose the columns that all splits have in common: those of the entities, and others with any value."""
     splits = list(parts.values())
     full = [name for name in ("ner_tags", "spans") if all(part.is_full(name) for part in splits)]
