@@ -207,7 +207,12 @@ def test_other_columns_do_not_matter_to_the_trainer(model, tmp_path):
     assert model.predict(dataset) == model.predict(plain)
 
 
-def test_importing_the_package_imports_no_reader_of_an_extra():
-    code = "import sys, span_marker.readers; print('spacy' in sys.modules)"
+def test_importing_the_package_imports_no_reader_and_a_reader_no_extra():
+    code = """
+import sys, span_marker
+print("span_marker.readers" in sys.modules)
+span_marker.read_dataset
+print("span_marker.readers" in sys.modules, "spacy" in sys.modules)
+"""
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.split() == ["False", "True", "False"]
