@@ -75,7 +75,7 @@ def skip_without_spacy(name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(sentences(), min_size=1, max_size=3))
 def test_any_words(name, rows, tmp_path_factory):
     skip_without_spacy(name)
@@ -86,7 +86,7 @@ def test_any_words(name, rows, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", sorted(NESTED))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows=st.lists(sentences(nested=True), min_size=1, max_size=3))
 def test_any_spans(name, rows, tmp_path_factory):
     skip_without_spacy(name)
