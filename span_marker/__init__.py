@@ -24,7 +24,6 @@ from span_marker.model_card import SpanMarkerModelCardData
 from span_marker.modeling import SpanMarkerModel
 from span_marker.output import SpanMarkerOutput
 from span_marker.pipeline_component import SpanMarkerPipeline
-from span_marker.readers import read_dataset, write_dataset
 from span_marker.schemes import Scheme
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer import Trainer
