@@ -50,12 +50,19 @@ __all__ = [
     "Trainer",
     "TrainingArguments",
     "__version__",
+    "read_dataset",
+    "write_dataset",
 ]
 
 if TYPE_CHECKING:
     from span_marker.ner_metric import NERMetric
+    from span_marker.readers import read_dataset, write_dataset
 
-_LAZY = {"NERMetric": "span_marker.ner_metric"}
+_LAZY = {
+    "NERMetric": "span_marker.ner_metric",
+    "read_dataset": "span_marker.readers",
+    "write_dataset": "span_marker.readers",
+}
 """Public names whose modules import much that training and prediction do not need."""
 
 

@@ -1,0 +1,102 @@
+"""Label Studio's JSON export: tasks with a text in "data" and regions in "annotations".
+
+Source: https://labelstud.io/guide/export#Label-Studio-JSON-format-of-annotated-tasks.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from span_marker.readers.alignment import TextRow
+from span_marker.readers.character_spans import Item, parse_row, read_rows, word_texts, write_rows
+from span_marker.readers.options import ReadOptions
+from span_marker.readers.sentences import Sentence
+
+_TEXT = "text"
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Sentence]:
+    """Read Label Studio's JSON export.
+
+    Args:
+        path: The file: an array, or a task a line.
+        options: How to read; see `read_rows`.
+
+    Yields:
+        The sentences.
+
+    Raises:
+        ValueError: A value is no such task, has several annotations, or an entity does not fit the text.
+    """
+    yield from read_rows(path, options, _parse)
+
+
+def _parse(item: Any, where: str) -> TextRow:
+    data = item.get("data") if isinstance(item, dict) else None
+    if not isinstance(data, dict):
+        raise ValueError(
+            f"{where}: {item!r:.80} is no task. Expected an object with the keys 'data' and 'annotations'."
+        )
+    texts = [
+        value for key, value in data.items() if isinstance(value, str) and key not in ("document_id", "sentence_id")
+    ]
+    text = data.get(_TEXT, texts[0] if len(texts) == 1 else None)
+    spans = []
+    for region in _regions(item, where):
+        value = region.get("value", {})
+        for label in value.get("labels") or value.get("hypertextlabels") or ():
+            spans.append([*_offsets(text, value), label])
+    return parse_row({"text": text, "spans": spans, "tokens": data.get("tokens")}, where, "spans", ids=data)
+
+
+def _regions(item: Item, where: str) -> list[Item]:
+    """Choose the regions of a task's annotation."""
+    given = [annotation for annotation in item.get("annotations") or () if not annotation.get("was_cancelled")]
+    truth = [annotation for annotation in given if annotation.get("ground_truth")]
+    chosen = truth or given
+    if len(chosen) > 1:
+        raise ValueError(
+            f"{where}: the task has {len(chosen)} annotations, and it is not said which one counts. Keep one, or mark "
+            "it as ground truth."
+        )
+    return [region for region in chosen[0].get("result", ()) if "labels" in region.get("type", "")] if chosen else []
+
+
+def _offsets(text: Any, value: Item) -> tuple[Any, Any]:
+    """Read a region's offsets, which some versions count in UTF-16 units."""
+    start, end, quoted = value.get("start"), value.get("end"), value.get("text")
+    if not isinstance(text, str) or not isinstance(start, int) or not isinstance(end, int):
+        return start, end
+    if isinstance(quoted, str) and text[start:end] != quoted:
+        units = text.encode("utf-16-le", "surrogatepass")
+        if units[2 * start : 2 * end].decode("utf-16-le", "replace") == quoted:
+            before = len(units[: 2 * start].decode("utf-16-le", "replace"))
+            return before, before + len(quoted)
+    return start, end
+
+
+def write(sentences: Iterable[Sentence], path: Path) -> None:
+    """Write tasks that Label Studio imports; the words are in "tokens" of "data".
+
+    Args:
+        sentences: The sentences.
+        path: The file; an array if it is called ``.json``, otherwise a task a line.
+
+    Raises:
+        ValueError: A word is empty.
+    """
+    write_rows(sentences, path, _make)
+
+
+def _make(row: TextRow) -> Item:
+    regions = [
+        {
+            "from_name": "label",
+            "to_name": "text",
+            "type": "labels",
+            "value": {"start": start, "end": end, "text": row.text[start:end], "labels": [label]},
+        }
+        for start, end, label in row.spans
+    ]
+    data = {_TEXT: row.text, "tokens": word_texts(row), **row.ids}
+    return {"data": data, "annotations": [{"result": regions}]}

@@ -1,0 +1,72 @@
+"""What a call of `read_dataset` was told, checked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from span_marker.readers.alignment import ALIGNMENTS, Misalignments, WordSplitter
+from span_marker.readers.words import WORD_SPLITTERS, split_at_punctuation
+from span_marker.schemes import Scheme
+
+Column: TypeAlias = int | str
+"""A column of a file: its index from 0 (negative: from the end), or its name."""
+ENTITY_COLUMNS = ("ner_tags", "spans")
+DELIMITERS = (None, "\t", " ", "whitespace", ",", ";")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a data set; see [`read_dataset`] for all but the last.
+
+    Attributes:
+        labels: All tags that may occur, by id.
+        scheme: Their scheme.
+        entity_column: "ner_tags" or "spans".
+        token_column: The column of the words, in formats with columns.
+        tag_column: The column of the tags.
+        delimiter: What separates the columns.
+        encoding: Encoding of text files.
+        split_words: Splits texts into words.
+        misaligned: Takes note of entities that do not begin and end with a word.
+    """
+
+    labels: Sequence[str] | None = None
+    scheme: Scheme | None = None
+    entity_column: str | None = None
+    token_column: Column | None = None
+    tag_column: Column | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    split_words: WordSplitter = split_at_punctuation
+    misaligned: Misalignments = field(default_factory=Misalignments)
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("entity_column", self.entity_column, (None, *ENTITY_COLUMNS)),
+            ("delimiter", self.delimiter, DELIMITERS),
+            ("align", self.misaligned.align, ALIGNMENTS),
+        ):
+            if value not in choices:
+                raise ValueError(f"{name}={value!r}. Choose one of {', '.join(map(repr, choices))}.")
+
+
+def choose_splitter(split_words: str | WordSplitter) -> WordSplitter:
+    """Look up a rule that splits texts into words.
+
+    Args:
+        split_words: Its name, or the rule itself.
+
+    Returns:
+        The rule.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    if not isinstance(split_words, str):
+        return split_words
+    if split_words not in WORD_SPLITTERS:
+        raise ValueError(
+            f"split_words={split_words!r}. Choose one of {', '.join(map(repr, WORD_SPLITTERS))}, or pass a function "
+            "such as SpanMarkerTokenizer.words."
+        )
+    return WORD_SPLITTERS[split_words]

@@ -1,0 +1,185 @@
+"""Data sets written to each format and read again are the same, or the format refuses what it cannot hold."""
+
+import string
+
+import pytest
+from datasets import Dataset, DatasetDict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from span_marker import read_dataset, write_dataset
+from span_marker.readers.registry import FORMATS
+from span_marker.readers.sentences import find_overlap, spans_of, tags_of
+
+NEEDS_SPACY = {"docbin"}
+NESTED = {"jsonl", "spacy_json", "prodigy", "doccano", "label_studio", "gliner", "brat", "docbin", "webanno"}
+NESTED |= {"parquet", "arrow"}
+WITHOUT_IDS = {"webanno"}
+OPTIONS = {"brat": {"split_words": "whitespace"}}
+COMPARED = ("tokens", "ner_tags", "spans", "document_id", "sentence_id")
+
+ODD = ["#", "# O", "#id", "-DOCSTART-", "O", "B-X", "_", "*", "->", "a\tb", "New York", " ", "", "\r", "\x00", "\u2028"]
+WORD = st.one_of(
+    st.text(min_size=1, max_size=8),
+    st.text(string.punctuation + "\u00a0\u3000\u200b\ufeff\u0301é中\U0001f600", min_size=1, max_size=5),
+    st.sampled_from(ODD),
+)
+LABEL = st.sampled_from(["PER", "creative-work", "B-cell", "a_b*[1]|\\", "中"])
+
+
+@st.composite
+def sentences(draw, nested=False):
+    tokens = draw(st.lists(WORD, min_size=1, max_size=6))
+    borders = st.tuples(st.integers(0, len(tokens) - 1), st.integers(1, len(tokens)), LABEL)
+    spans = sorted(set(draw(st.lists(borders.filter(lambda span: span[0] < span[1]), max_size=4))))
+    while not nested and (overlap := find_overlap(spans)):
+        spans.remove(overlap[1])
+    return tokens, spans
+
+
+def flat_dataset(rows):
+    return Dataset.from_dict(
+        {"tokens": [tokens for tokens, _ in rows], "ner_tags": [tags_of(spans, len(tokens)) for tokens, spans in rows]}
+    )
+
+
+def nested_dataset(rows):
+    spans = [[{"start": start, "end": end, "label": label} for start, end, label in spans] for _, spans in rows]
+    return Dataset.from_dict({"tokens": [tokens for tokens, _ in rows], "spans": spans})
+
+
+def is_written(dataset, path, name):
+    """Write a data set; tell whether the format can hold it. If not, the row is named."""
+    try:
+        write_dataset(dataset, path, name)
+    except ValueError as error:
+        if not str(error).startswith("Row "):
+            raise
+        return False
+    return True
+
+
+def there_and_back(dataset, folder, name):
+    path = folder / (f"file{FORMATS[name].suffixes[0]}" if isinstance(dataset, Dataset) else "splits")
+    write_dataset(dataset, path, name)
+    return read_dataset(path, name, **OPTIONS.get(name, {}))
+
+
+def compared(dataset, names=COMPARED):
+    return {name: dataset[:][name] for name in names if name in dataset.column_names}
+
+
+def skip_without_spacy(name):
+    if name in NEEDS_SPACY:
+        pytest.importorskip("spacy")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(sentences(), min_size=1, max_size=3))
+def test_any_words(name, rows, tmp_path_factory):
+    skip_without_spacy(name)
+    dataset, folder = flat_dataset(rows), tmp_path_factory.mktemp("any")
+    if is_written(dataset, folder / "file", name):
+        found = read_dataset(folder / "file", name, **OPTIONS.get(name, {}))
+        assert compared(found, ("tokens", "ner_tags")) == compared(dataset)
+
+
+@pytest.mark.parametrize("name", sorted(NESTED))
+@settings(max_examples=15, deadline=None)
+@given(rows=st.lists(sentences(nested=True), min_size=1, max_size=3))
+def test_any_spans(name, rows, tmp_path_factory):
+    skip_without_spacy(name)
+    dataset, folder = nested_dataset(rows), tmp_path_factory.mktemp("any")
+    if is_written(dataset, folder / "file", name):
+        found = read_dataset(folder / "file", name, entity_column="spans", **OPTIONS.get(name, {}))
+        assert compared(found, ("tokens", "spans")) == compared(dataset)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_usual_words_are_held_by_all_formats(name, tmp_path):
+    skip_without_spacy(name)
+    words = [
+        "Ada's",
+        "#",
+        "#ner",
+        '"',
+        "\\",
+        "_",
+        "*",
+        "a\u00a0b",
+        "\u3000",
+        "e\u0301",
+        "\U0001f600",
+        "-",
+        "<a>",
+        "a,b;c",
+    ]
+    dataset = flat_dataset([(words, [(0, 2, "PER"), (2, 3, "PER"), (8, 14, "LOC")]), (["x"], [])])
+    found = there_and_back(dataset, tmp_path, name)
+    assert compared(found, ("tokens", "ner_tags")) == compared(dataset)
+
+
+@pytest.mark.parametrize("name", sorted({*FORMATS} - WITHOUT_IDS))
+def test_documents_and_splits(name, tmp_path):
+    skip_without_spacy(name)
+    columns = {"tokens": [["a"], ["b", "c"], ["d"]], "ner_tags": [["B-X"], ["O", "O"], ["O"]]}
+    ids = {"document_id": ["d2", "d2", "d10"], "sentence_id": ["0", "1", "0"]}
+    dataset = DatasetDict({split: Dataset.from_dict(columns | ids) for split in ("train", "validation", "test")})
+    found = there_and_back(dataset, tmp_path, name)
+    assert list(found) == ["train", "validation", "test"]
+    assert {split: compared(found[split]) for split in found} == {split: compared(dataset[split]) for split in dataset}
+
+
+@pytest.mark.parametrize("name", ["spacy_json", "prodigy", "doccano", "label_studio", "brat", "webanno", "conllup"])
+def test_texts_are_kept(name, tmp_path):
+    dataset = Dataset.from_dict({"tokens": [["Ada", "'s"]], "ner_tags": [["B-X", "O"]], "text": ["  Ada's "]})
+    if name == "brat":
+        dataset = dataset.map(lambda row: {"text": "Ada 's"})
+    found = there_and_back(dataset, tmp_path, name)
+    assert found[0]["text"] == dataset[0]["text"]
+    assert compared(found, ("tokens", "ner_tags")) == compared(dataset)
+
+
+@given(sentences())
+def test_spans_and_tags_say_the_same(sentence):
+    tokens, spans = sentence
+    assert spans_of(tags_of(spans, len(tokens))) == spans
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "corpus", ["crossner_politics", "ja_hironsan", "ncbi_disease", "uner_zh", "wikigold", "wnut17"]
+)
+def test_corpora(corpus, shared, tmp_path):
+    dataset = read_dataset(shared / "data" / corpus)["test"]
+    expected = compared(dataset)
+    for name in FORMATS:
+        if name in NEEDS_SPACY and not spacy_is_there():
+            continue
+        found = compared(there_and_back(dataset, tmp_path, name))
+        names = COMPARED[:2] if name in WITHOUT_IDS else COMPARED
+        assert {name: found[name] for name in expected if name in names} == {
+            name: expected[name] for name in expected if name in names
+        }
+
+
+def spacy_is_there():
+    try:
+        import spacy  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_nested_corpus(name, shared, tmp_path):
+    skip_without_spacy(name)
+    dataset = read_dataset(shared / "data" / "genia_nested_devtest")["test"]
+    if name not in NESTED:
+        with pytest.raises(ValueError, match=r"^Row \d+ \(.*test\.jsonl, line \d+\): the entities .* overlap, which a"):
+            there_and_back(dataset, tmp_path, name)
+        return
+    found = there_and_back(dataset, tmp_path, name)
+    assert compared(found, ("tokens", "spans")) == compared(dataset, ("tokens", "spans"))
