@@ -551,7 +551,7 @@ def test_limitations(dataset):
     model.model_card_data.tokenizer_warning = True
     assert section(generate_model_card(model), "## Limitations").splitlines() == [
         "- Entities of more than 1 words are not found. In the training set these are 5 of 10 entities (50.00%).",
-        "- A text is cut after 32 tokens; entities behind them are not found.",
+        "- A sentence of more than 32 tokens is read in windows that overlap.",
         "- Entities within other entities are not found: of overlapping ones the most probable is kept.",
         "- The encoder's tokenizer does not separate punctuation from words: separate it by a space, as in "
         '"Paris ." for "Paris.".',
@@ -687,7 +687,7 @@ def test_snippets_run(model, dataset, tmp_path, monkeypatch, capsys, repository,
         recorded(model, dataset)
     model.save_pretrained(tmp_path)
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert len(snippets(card)) == 3
+    assert len(snippets(card)) == 4
     with saved_as(repository, tmp_path, monkeypatch):
         run_snippets(card, tmp_path, monkeypatch, capsys)
 
@@ -856,7 +856,7 @@ def test_entities_that_are_cut_off(dataset):
     coverage = SimpleNamespace(cut_off=2)
     model.model_card_data.set_training_data(dataset, summarize(model, dataset), coverage)
     text = section(generate_model_card(model), "## Limitations")
-    assert "entities behind them are not found. In the training set these are 2 of 10 entities (20.00%)." in text
+    assert "Training read the first only: 2 of its 10 entities (20.00%) lie behind." in text
 
 
 def test_the_widget_shows_rows_of_the_training_set(dataset):

@@ -142,7 +142,7 @@ def limitations(config: SpanMarkerConfig, data: SpanMarkerModelCardData, tokeniz
     longest, text = config.entity_max_length, config.model_max_length
     items = [f"Entities of more than {longest} words are not found.{_too_long(training, longest)}"]
     if text:
-        items.append(f"A text is cut after {text} tokens; entities behind them are not found.{_cut_off(training)}")
+        items.append(f"A sentence of more than {text} tokens is read in windows that overlap.{_cut_off(training)}")
     items.append("Entities within other entities are not found: of overlapping ones the most probable is kept.")
     if tokenizer is not None and not _tells_case_apart(tokenizer):
         items.append('The tokenizer reads capital letters as small ones: the model cannot tell "US" from "us".')
@@ -170,11 +170,14 @@ def _too_long(training: TrainingSet | None, longest: int) -> str:
 
 
 def _cut_off(training: TrainingSet | None) -> str:
-    """Tell how many of the training set's entities are cut off."""
+    """Tell how many of the training set's entities lie behind the words that were trained on."""
     if not training or not training.cut_off:
         return ""
     share = training.cut_off / training.num_entities
-    return f" In the training set these are {training.cut_off:,} of {training.num_entities:,} entities ({share:.2%})."
+    return (
+        f" Training read the first only: {training.cut_off:,} of its {training.num_entities:,} entities ({share:.2%}) "
+        "lie behind."
+    )
 
 
 def _tells_case_apart(tokenizer: Any) -> bool:
