@@ -712,7 +712,7 @@ def test_tagged_examples_follow_the_scheme(labels, tags):
 def test_a_model_without_labels_shows_no_tagged_example():
     model = make_model()
     model.config = SpanMarkerConfig(BertConfig())
-    assert len(snippets(generate_model_card(model))) == 1
+    assert len(snippets(generate_model_card(model))) == 2
 
 
 # --- hard cases
@@ -776,7 +776,7 @@ def test_hard_cases_parse(kind, dataset, monkeypatch):
     assert foreign_html(card) == []
     for snippet in snippets(card):
         compile(snippet, "card", "exec")
-    assert len(snippets(card)) == 2
+    assert len(snippets(card)) == 3
     assert body_of(card).count("```") == 2 * 3
 
 
