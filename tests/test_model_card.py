@@ -777,7 +777,7 @@ def test_hard_cases_parse(kind, dataset, monkeypatch):
     for snippet in snippets(card):
         compile(snippet, "card", "exec")
     assert len(snippets(card)) == 3
-    assert body_of(card).count("```") == 2 * 3
+    assert body_of(card).count("```") == 2 * 4
 
 
 def test_long_tables_are_folded(dataset):
