@@ -40,6 +40,8 @@ class Candidate:
         near_misses: Share of the spans that overlap an entity to keep when negative spans are sampled.
         boundary_smoothing: Share of a span's probability that its entity's neighbours get (Zhu and Li, 2022).
         focal: Exponent of the focal loss (Lin et al., 2017).
+        cascade: Run markers in training as prediction does, on the spans that the text states take for entities: all
+            entities, and this many other spans a token, those with the highest filter scores. 0: on the spans given.
         head_rate: Learning rate of all that is not the encoder, as a multiple of the encoder's.
         layer_decay: Learning rate of a layer of the encoder, as a multiple of that of the layer above.
     """
@@ -52,6 +54,7 @@ class Candidate:
     near_misses: float | None = None
     boundary_smoothing: float = 0.0
     focal: float = 0.0
+    cascade: float = 0.0
     head_rate: float = 1.0
     layer_decay: float = 1.0
 
@@ -129,6 +132,8 @@ class CandidateModel(SpanMarkerModel):
         **kwargs: Any,
     ) -> SpanMarkerOutput:
         """As the package's."""
+        if self.candidate.cascade and labels is not None:
+            return self._cascade(input_ids, attention_mask, start_positions, end_positions, labels)
         layout = _layout(attention_mask, start_positions, end_positions, num_spans)
         states = self._runner(self.encoder, self._with_markers(input_ids, layout), layout).last_hidden_state
         text_states, *marker_states = _split(states, layout)
@@ -142,6 +147,34 @@ class CandidateModel(SpanMarkerModel):
             )
             loss = loss / count.clamp(min=1)
         return SpanMarkerOutput(loss=loss, logits=self._read(logits, text_logits), filter_scores=scores)
+
+    def _cascade(
+        self, input_ids: Tensor, attention_mask: Tensor, starts: Tensor, ends: Tensor, labels: Tensor
+    ) -> SpanMarkerOutput:
+        """Score all spans by the text, and run markers on the entities and the hardest others."""
+        text = self.read_text(input_ids, attention_mask)
+        scores = self.span_filter(text.states, starts, ends)
+        is_entity = (labels != self.config.outside_id) & (labels != IGNORED_LABEL)
+        others = scores.detach().masked_fill(is_entity | (labels == IGNORED_LABEL), -torch.inf)
+        most = (attention_mask.sum(1) * self.candidate.cascade).ceil().long()
+        rank = others.argsort(dim=1, descending=True).argsort(dim=1)
+        wanted = is_entity | ((rank < most[:, None]) & others.isfinite())
+        counts = wanted.sum(1)
+        columns = wanted.byte().argsort(dim=1, descending=True, stable=True)[:, : int(counts.max())]
+        kept_starts, kept_ends, targets = (tensor.gather(1, columns) for tensor in (starts, ends, labels))
+        targets = targets.masked_fill(torch.arange(columns.shape[1]) >= counts[:, None], IGNORED_LABEL)
+        layout = _layout(text.attention_mask, kept_starts, kept_ends, counts)
+        packed = self._runner(self.encoder, self._with_markers(text.input_ids, layout), layout, text.memory)
+        _, *marker_states = _split(packed.last_hidden_state, layout)
+        logits, _ = self._span_logits(text.states, marker_states, kept_starts, kept_ends)
+        loss = self._cross_entropy(logits, self._targets(targets, kept_starts, kept_ends), targets)
+        loss = loss + filter_loss(scores, labels, self.config)
+        if self.text_classifier is not None:
+            of_text = self.text_classifier(text.states, starts, ends)
+            loss = loss + self.candidate.text_loss * self._cross_entropy(
+                of_text, self._targets(labels, starts, ends), labels
+            )
+        return SpanMarkerOutput(loss=loss / counts.sum().clamp(min=1), logits=logits, filter_scores=scores)
 
     def read_spans(
         self, text: TextReading, start_positions: Tensor, end_positions: Tensor, num_spans: Tensor
