@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModel, TrainingArguments
 from span_marker._version import __version__
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import SpanMarkerDataCollator
+from span_marker.export import OnnxSpanMarkerModel
 from span_marker.label_normalizer import (
     AutoLabelNormalizer,
     LabelNormalizer,
@@ -39,6 +40,7 @@ __all__ = [
     "LabelNormalizerNoScheme",
     "LabelNormalizerScheme",
     "NERMetric",
+    "OnnxSpanMarkerModel",
     "Scheme",
     "SpanMarkerConfig",
     "SpanMarkerDataCollator",

@@ -9,6 +9,7 @@ one long row of texts and markers without any padding. Only attention, a small p
 padding, in groups of like size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -188,6 +189,24 @@ class TextMemory:
         self._texts: list[Text] = []
         self._next: int | None = None
 
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor]) -> "TextMemory":
+        """Make a filled memory, ready for a pass over markers.
+
+        Args:
+            tensors: What [`tensors`] has returned.
+        """
+        memory = cls()
+        for keys, values in zip(tensors[::2], tensors[1::2], strict=True):
+            memory.write(Text(keys, values))
+        memory.rewind()
+        return memory
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Keys and values of one attention call after the other. Shape: ``[batch, heads, text, head size]``."""
+        return [tensor for text in self._texts for tensor in text]
+
     def __len__(self) -> int:
         """Number of attention calls whose texts are kept; none before the pass over texts."""
         return len(self._texts)
@@ -261,11 +280,8 @@ def marker_attention(
     Returns:
         The attended values, shape ``[1, packed, heads, head size]``, and no attention weights.
     """
-    sharing = query.shape[1] // key.shape[1]
-    if sharing > 1:
-        key, value = key.repeat_interleave(sharing, dim=1), value.repeat_interleave(sharing, dim=1)
+    key, value = share_heads(query, key, value)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    window = None if sliding_window is None else sliding_window - 1
     known = text_memory.read() if text_memory is not None and text_memory.is_read else None
     sizes = [
         size
@@ -278,46 +294,55 @@ def marker_attention(
         if known is not None and not len(layout.span_index):
             continue
         of_text, starts, ends = zip(*(parts[3 * group : 3 * group + 3] for parts in packed), strict=True)
-        text_bias, marker_bias = _biases(layout, window, query.dtype)
+        text_bias, marker_bias = text_biases(layout, sliding_window, query.dtype)
         if known is None:
-            text_query, *padded = (_rows(states, layout.text_rows).transpose(1, 2) for states in of_text)
+            text_query, *padded = (pick_rows(states, layout.text_rows).transpose(1, 2) for states in of_text)
             text = Text(*padded)
-            attended.append(_attend_text(layout, text_query, text, text_bias, scaling, dropout))
+            attended.append(attend_text(layout, text_query, text, text_bias, scaling, dropout))
             if text_memory is not None:
                 text_memory.write(text)
         else:
             text = known.select(rows, layout.text_mask.shape[1])
         if len(layout.span_index):
-            weights = _marker_weights(layout, starts, ends, text.keys, marker_bias, scaling)
-            attended += _marker_values(layout, cheap_dropout(weights, dropout), starts, ends, text.values)
+            weights = marker_weights(layout, starts, ends, text.keys, marker_bias, scaling)
+            attended += marker_values(layout, cheap_dropout(weights, dropout), starts, ends, text.values)
     return torch.cat(attended)[None], None
 
 
-def _biases(layout: MarkerLayout, window: int | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def share_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Repeat keys and values that several query heads share. Shape of each: that of ``query``."""
+    sharing = query.shape[1] // key.shape[1]
+    if sharing == 1:
+        return key, value
+    return key.repeat_interleave(sharing, dim=1), value.repeat_interleave(sharing, dim=1)
+
+
+def text_biases(layout: MarkerLayout, sliding_window: int | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """What to add to the scores of text, for text and for markers. Shape: ``[batch, 1, 1 or queries, text]``."""
-    bias = additive_mask(layout.visible_text(window), dtype)
-    if window is None:
+    if sliding_window is None:
+        bias = additive_mask(layout.visible_text(), dtype)
         return bias, bias
+    bias = additive_mask(layout.visible_text(sliding_window - 1), dtype)
     text, markers = bias.tensor_split([layout.text_mask.shape[1]], dim=2)
     return text, markers
 
 
-def _attend_text(
+def attend_text(
     layout: MarkerLayout, query: Tensor, text: Text, bias: Tensor, scaling: float, dropout: float
 ) -> Tensor:
     """Attend from text to text. Shape: ``[packed texts, heads, head size]``."""
     attended = nn.functional.scaled_dot_product_attention(
         query, text.keys, text.values, attn_mask=bias, dropout_p=dropout, scale=scaling
     )
-    return _rows(attended.transpose(1, 2).flatten(0, 1), layout.text_index)
+    return pick_rows(attended.transpose(1, 2).flatten(0, 1), layout.text_index)
 
 
-def _rows(states: Tensor, index: Tensor) -> Tensor:
+def pick_rows(states: Tensor, index: Tensor) -> Tensor:
     """Pick rows; faster than ``states[index]`` when gradients flow back. Shape: that of ``index``, then a row's."""
     return states.index_select(0, index.flatten()).view(*index.shape, *states.shape[1:])
 
 
-def _marker_weights(
+def marker_weights(
     layout: MarkerLayout,
     starts: tuple[Tensor, ...],
     ends: tuple[Tensor, ...],
@@ -331,7 +356,7 @@ def _marker_weights(
     of_start = torch.stack([(start_query * start_key).sum(-1), (start_query * end_key).sum(-1)], dim=-1)
     of_end = torch.stack([(end_query * end_key).sum(-1), (end_query * start_key).sum(-1)], dim=-1)
     query, pair_scores = (
-        torch.cat([_rows(of_starts, layout.span_rows), _rows(of_ends, layout.span_rows)], dim=1).transpose(1, 2)
+        torch.cat([pick_rows(of_starts, layout.span_rows), pick_rows(of_ends, layout.span_rows)], dim=1).transpose(1, 2)
         for of_starts, of_ends in ((start_query, end_query), (of_start, of_end))
     )
     text_scores = query @ (text_keys * scaling).transpose(-1, -2) + bias
@@ -339,7 +364,7 @@ def _marker_weights(
     return scores.softmax(-1, dtype=torch.float32).to(query.dtype)
 
 
-def _marker_values(
+def marker_values(
     layout: MarkerLayout,
     weights: Tensor,
     starts: tuple[Tensor, ...],
@@ -351,10 +376,10 @@ def _marker_values(
     *_, end_value = ends
     attended = (weights[..., :-2] @ text_values, weights[..., -2:])
     # Starts lie before ends. Shape of each half: [batch, spans, heads, head size or 2].
-    from_text, from_pair = (part.transpose(1, 2).chunk(2, dim=1) for part in attended)
-    start, end = (_rows(half.flatten(0, 1), layout.span_index) for half in from_text)
+    from_text, from_pair = (torch.unflatten(part.transpose(1, 2), 1, (2, -1)).unbind(1) for part in attended)
+    start, end = (pick_rows(half.flatten(0, 1), layout.span_index) for half in from_text)
     (start_self, start_other), (end_self, end_other) = (
-        _rows(half.flatten(0, 1), layout.span_index).chunk(2, dim=-1) for half in from_pair
+        pick_rows(half.flatten(0, 1), layout.span_index).chunk(2, dim=-1) for half in from_pair
     )
     return [
         start + start_self * start_value + start_other * end_value,

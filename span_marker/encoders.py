@@ -82,7 +82,7 @@ class SharedAttention:
             )
         packed_ids, packed_positions = (tensor.flatten()[index][None] for tensor in (input_ids, layout.position_ids))
         arguments = {"attention_mask": None, "marker_layout": layout, "text_memory": text_memory, **kwargs}
-        output = _call(encoder, packed_ids, packed_positions, **arguments)
+        output = call_encoder(encoder, packed_ids, packed_positions, **arguments)
 
         def unpack(states: Tensor) -> Tensor:
             padded = states.new_zeros(input_ids.numel(), states.shape[-1])
@@ -158,11 +158,21 @@ class DenseMask:
     ) -> BaseModelOutput:
         """Run the encoder with a four-dimensional mask."""
         mask = additive_mask(layout.visible()[:, None], encoder.dtype)
-        return _call(encoder, input_ids, layout.position_ids, attention_mask=mask, **kwargs)
+        return call_encoder(encoder, input_ids, layout.position_ids, attention_mask=mask, **kwargs)
 
 
-def _call(encoder: PreTrainedModel, input_ids: Tensor, position_ids: Tensor, **kwargs: Any) -> BaseModelOutput:
-    """Call an encoder with all tokens of one type: the buffer it would take types from ends at the text's length."""
+def call_encoder(encoder: PreTrainedModel, input_ids: Tensor, position_ids: Tensor, **kwargs: Any) -> BaseModelOutput:
+    """Call an encoder with all tokens of one type: the buffer it would take types from ends at the text's length.
+
+    Args:
+        encoder: The encoder.
+        input_ids: Shape: ``[batch, tokens]``.
+        position_ids: Shape: as ``input_ids``.
+        **kwargs: Handed on to the encoder.
+
+    Returns:
+        The encoder's output.
+    """
     kwargs["return_dict"] = True
     if "token_type_ids" in inspect.signature(encoder.forward).parameters:
         kwargs["token_type_ids"] = torch.zeros_like(input_ids)
@@ -259,7 +269,7 @@ def _probe(encoder: PreTrainedModel, runner: EncoderRunner) -> tuple[Tensor, Ten
     try:
         states: Tensor = runner(encoder, input_ids, layout).last_hidden_state
         encoder.set_attn_implementation("eager")
-        text_alone: Tensor = _call(encoder, input_ids[:1, :5], layout.position_ids[:1, :5]).last_hidden_state
+        text_alone: Tensor = call_encoder(encoder, input_ids[:1, :5], layout.position_ids[:1, :5]).last_hidden_state
     finally:
         encoder.set_attn_implementation(runner.attention)
         encoder.train(was_training)

@@ -13,6 +13,9 @@ from huggingface_hub.utils import validate_repo_id
 
 from span_marker.hub import connection_error
 
+TEXT_GRAPH, MARKER_GRAPH, FILTER_GRAPH = "text.onnx", "markers.onnx", "span_filter.onnx"
+"""Files of a model that was exported to ONNX."""
+_WEIGHTS = (".safetensors", ".bin")
 _OTHER_SIZES = ("size mismatch for", "You set `ignore_mismatched_sizes` to `False`")
 """What torch and transformers say of weights that do not fit a model."""
 
@@ -51,11 +54,20 @@ def find_model(path: str, subfolder: str = "") -> Path | None:
         The folder; ``None`` for a repository.
 
     Raises:
-        OSError: There is no such folder, and it is no such name; or the folder has no ``config.json``.
+        OSError: There is no such folder, and it is no such name; or the folder has no ``config.json``, or an exported
+            model without weights.
     """
     folder = find_folder(path)
-    if folder is not None and not (folder / subfolder / "config.json").is_file():
-        raise OSError(f"The folder {str(folder / subfolder)!r} holds no model: it has no config.json.")
+    if folder is None:
+        return None
+    place = folder / subfolder
+    if not (place / "config.json").is_file():
+        raise OSError(f"The folder {str(place)!r} holds no model: it has no config.json.")
+    if (place / TEXT_GRAPH).is_file() and not any(file.suffix in _WEIGHTS for file in place.iterdir()):
+        raise OSError(
+            f"The folder {str(place)!r} holds a model that was exported to ONNX, and no weights. Load it with "
+            "OnnxSpanMarkerModel.from_pretrained."
+        )
     return folder
 
 

