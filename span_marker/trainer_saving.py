@@ -1,6 +1,8 @@
 """What the Trainer reads back and writes: checkpoints of the same labels, and the model card."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from huggingface_hub import CommitInfo
@@ -100,13 +102,23 @@ class SavingTrainer(HubTrainer):
         """
         if self.hub_model_id is None:
             self.init_hf_repo(token=token or self.args.hub_token, private=private)
+        with self._keeping_published_card(token, revision):
+            return super().push_to_hub(commit_message, blocking, token, revision, private=private, **kwargs)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        with self._keeping_published_card():
+            super()._push_from_checkpoint(checkpoint_folder)
+
+    @contextmanager
+    def _keeping_published_card(self, token: str | None = None, revision: str | None = None) -> Iterator[None]:
+        """Let what a person edited in the repository's card stay while another is pushed."""
         published = None
         if self.is_world_process_zero():
             published = published_card(
                 self.hub_model_id, token or self.args.hub_token, revision or self.args.hub_revision
             )
         with overridden(self, _published_card=published):
-            return super().push_to_hub(commit_message, blocking, token, revision, private, **kwargs)
+            yield
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """Save the model; its card tells the training up to now."""

@@ -11,7 +11,16 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from span_marker import SpanMarkerModel, Trainer, TrainingArguments
 
-ROOT = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "training_args.bin"}
+ROOT = {
+    "README.md",
+    "config.json",
+    "model.safetensors",
+    "model_card.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "training_args.bin",
+    "training_curve.png",
+}
 CHECKPOINT = {"optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"} | ROOT
 
 
@@ -70,6 +79,18 @@ def test_strategies(hub, trainer, strategy, checkpoints):
     assert SpanMarkerModel.from_pretrained("ada/ner").classifier.weight.equal(training.model.classifier.weight)
 
 
+@pytest.mark.parametrize("strategy", ["end", "every_save"])
+def test_a_card_that_was_edited_on_the_hub_is_kept(hub, trainer, strategy):
+    training = trainer(push_to_hub=True, hub_model_id="org/ner", hub_strategy=strategy, hub_always_push=True)
+    training.push_to_hub()
+    card = hub.files("org/ner")["README.md"].replace(b"# ner", b"# Mine")
+    assert b"# Mine" in card
+    HfApi().upload_file(repo_id="org/ner", path_in_repo="README.md", path_or_fileobj=card)
+    training.train()
+    training.push_to_hub()
+    assert b"# Mine" in hub.files("org/ner")["README.md"]
+
+
 def test_the_card_arrives_with_metadata(hub, trainer):
     training = trainer(push_to_hub=True, hub_model_id="org/ner")
     training.train()
@@ -125,7 +146,7 @@ def test_a_trainer_pushes_without_having_been_asked_to(hub, trainer):
     training = trainer(hub_private_repo=True)
     training.push_to_hub()
     assert hub.repositories["model", "ada/ner"].private
-    assert folders(hub.files("ada/ner")) == {"": ROOT}
+    assert folders(hub.files("ada/ner")) == {"": ROOT - {"training_curve.png"}}
 
 
 def test_who_may_not_write_is_told_before_the_training(hub, trainer):
