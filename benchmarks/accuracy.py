@@ -76,6 +76,7 @@ def run_once(experiment: Experiment, corpus: Corpus, encoder: str, key: Record) 
             folder,
             use_cpu=not torch.cuda.is_available(),
             seed=key["seed"],
+            per_device_eval_batch_size=32,
             dataloader_pin_memory=torch.cuda.is_available(),
             logging_strategy="epoch",
             save_strategy="no",

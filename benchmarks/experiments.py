@@ -15,7 +15,6 @@ ARGUMENTS = {
     "num_train_epochs": 4,
     "learning_rate": 2e-4,
     "per_device_train_batch_size": 16,
-    "per_device_eval_batch_size": 32,
     "warmup_steps": 0.1,
     "bf16": False,
 }

@@ -74,9 +74,10 @@ def table(records: list[Record]) -> str:
         groups.setdefault(key, []).append(record)
     for (*cells, _), runs in groups.items():
         scores = [mean_and_error([100 * run[name] for run in runs]) for name in _SCORES]
-        minutes = statistics.mean(run["training_processor_seconds"] for run in runs) / 60
+        seconds = [run["training_processor_seconds"] for run in runs if run["training_processor_seconds"]]
+        minutes = f"{statistics.mean(seconds) / 60:.1f}" if seconds else ""
         seeds = " ".join(str(run["seed"]) for run in runs)
-        lines.append(f"| {' | '.join(map(str, [*cells, seeds, *scores, f'{minutes:.1f}']))} |")
+        lines.append(f"| {' | '.join(map(str, [*cells, seeds, *scores, minutes]))} |")
     return "\n".join(lines)
 
 
