@@ -1,52 +1,30 @@
 """The span marker model: an encoder over text and levitated markers, and a classifier over marker pairs."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from datasets import Dataset, IterableDataset
-from huggingface_hub import CommitInfo
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import can_return_tuple
 
-from span_marker._version import __version__
 from span_marker.attention import MarkerLayout, TextMemory, mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner
-from span_marker.export import export_model
 from span_marker.filter_fitting import FilterReport, fit_span_filter
-from span_marker.hub import push, write_inference_handler
 from span_marker.inference import Predictions, predict
-from span_marker.model_card import (
-    SpanMarkerModelCardData,
-    generate_model_card,
-    published_card,
-    write_model_card,
-)
-from span_marker.model_loading import LoadableModel, require_config
+from span_marker.model_card import SpanMarkerModelCardData
+from span_marker.model_loading import require_config
+from span_marker.model_saving import SavableModel
 from span_marker.output import SpanMarkerOutput
-from span_marker.overriding import overridden
 from span_marker.span_filter import SpanFilter, filter_loss
 from span_marker.tokenizer import SpanMarkerTokenizer
 
 Self = TypeVar("Self", bound="SpanMarkerModel")
-
-_PUSHING = (
-    "repo_id",
-    "commit_message",
-    "commit_description",
-    "private",
-    "token",
-    "revision",
-    "create_pr",
-    "tags",
-)
 
 
 @dataclass(frozen=True)
@@ -66,7 +44,7 @@ class TextReading:
     memory: TextMemory
 
 
-class SpanMarkerModel(LoadableModel):
+class SpanMarkerModel(SavableModel):
     """Span classification with levitated markers.
 
     Each candidate span gets a start and an end marker that share the position of its first and last token, read the
@@ -307,123 +285,6 @@ class SpanMarkerModel(LoadableModel):
             is_split_into_words=is_split_into_words,
             show_progress_bar=show_progress_bar,
         )
-
-    def save_pretrained(
-        self,
-        save_directory: str | os.PathLike[str],
-        is_main_process: bool = True,
-        state_dict: dict[str, Tensor] | None = None,
-        *,
-        inference_handler: bool = False,
-        push_to_hub: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """Save weights (safetensors), configuration, tokenizer and model card: all that loading needs.
-
-        A model card that a person has edited is kept, and its metadata are completed.
-
-        Args:
-            save_directory: The folder, made if it does not exist.
-            is_main_process: Whether this process writes.
-            state_dict: The weights, where they are not the model's own.
-            inference_handler: Whether to write ``handler.py`` and ``requirements.txt`` as well, with which Inference
-                Endpoints serve the model; see [`span_marker.endpoint.EndpointHandler`].
-            push_to_hub: Whether to upload the model, too: to ``repo_id``, or to a repository named as the folder.
-            **kwargs: Those of `push_to_hub`; everything else is handed on to transformers, such as ``max_shard_size``.
-        """
-        folder = Path(save_directory)
-        upload = {name: kwargs.pop(name) for name in _PUSHING if name in kwargs}
-        kwargs |= {"state_dict": state_dict, "inference_handler": inference_handler}
-        self._save(folder, is_main_process, **kwargs)
-        if push_to_hub and is_main_process:
-            self.push_to_hub(upload.pop("repo_id", folder.name), **upload, **kwargs)
-
-    def push_to_hub(self, repo_id: str, *, tags: str | Sequence[str] = (), **kwargs: Any) -> CommitInfo:
-        """Upload what `save_pretrained` saves. A card in the repository that a person has edited is kept.
-
-        Args:
-            repo_id: Name of the repository, made if there is none: "organization/name", or "name" of the user's own.
-            tags: Further tags of the model card.
-            **kwargs: ``commit_message``, ``commit_description``, ``private`` (of a new repository), ``token`` (by
-                default that of the user who is logged in), ``revision`` (the branch, made if there is none) and
-                ``create_pr`` (whether to open a pull request); everything else is handed on to `save_pretrained`.
-
-        Returns:
-            The commit, which is also its address as a string.
-
-        Raises:
-            OSError: The user may not write to the repository, or the Hub cannot be reached.
-        """
-        card = self.model_card_data
-        all_tags = list(dict.fromkeys([*(card.tags or []), *([tags] if isinstance(tags, str) else tags)]))
-        upload = {"commit_message": "Upload model"} | {name: kwargs.pop(name) for name in _PUSHING if name in kwargs}
-
-        def save(folder: Path, name: str) -> None:
-            published = published_card(name, upload.get("token"), upload.get("revision"))
-            with overridden(card, model_id=name, tags=all_tags):
-                self._save(folder, True, published, **kwargs)
-
-        return push(save, repo_id, **upload)
-
-    def _save(
-        self,
-        folder: Path,
-        is_main_process: bool,
-        published: str | None = None,
-        *,
-        inference_handler: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """Save the model, with the card in the repository that it is pushed to in mind."""
-        if is_main_process:
-            if self.tokenizer is not None:
-                self.tokenizer.save_pretrained(folder)
-            if inference_handler:
-                write_inference_handler(folder)
-            write_model_card(self, folder, published)
-        self.config.span_marker_version = __version__
-        if self.model_card_data.encoder_id is not None:
-            self.config.encoder["_name_or_path"] = self.model_card_data.encoder_id
-        super().save_pretrained(folder, is_main_process, **kwargs)
-
-    def export(
-        self,
-        format: str,
-        folder: str | os.PathLike[str],
-        *,
-        quantize: str | None = None,
-        dataset: Dataset | None = None,
-    ) -> dict[str, Any]:
-        """Write the model for another engine, with its configuration and tokenizer, and compare it with this one.
-
-        [`span_marker.OnnxSpanMarkerModel`] loads the folder. The comparison is written there as ``parity.json``.
-
-        Args:
-            format: "onnx".
-            folder: Where to write; made if it does not exist.
-            quantize: "int8" stores the weights of matrix products in eight bits: a smaller file, and faster on CPUs
-                that multiply such numbers. ``None``: 32 bits, with the logits of this model.
-            dataset: Words in ``tokens`` and tags in ``ner_tags``, to score both models on.
-
-        Returns:
-            ``largest_logit_difference``, on the data set's first sentences or else on made-up ones; ``f1`` of either
-            model where there is a data set; and what was asked for.
-
-        Raises:
-            ImportError: The extra ``onnx`` is not installed.
-            ValueError: An argument is none of these, the model has no entity types, its encoder cannot be exported, or
-                what was exported is not the same model.
-        """
-        self._require_tokenizer()
-        return export_model(self, format, folder, quantize=quantize, dataset=dataset)
-
-    def generate_model_card(self) -> str:
-        """Write the model card.
-
-        Returns:
-            Markdown with a YAML head, as the Hub shows it.
-        """
-        return generate_model_card(self)
 
     def try_cuda(self: Self, device: int | str | torch.device | None = None) -> Self:
         """Move the model to a GPU where there is one.

@@ -65,6 +65,7 @@ LAYERS = [
     {"model_card"},
     # the model and its Trainer
     {"model_loading"},
+    {"model_saving"},
     {"modeling"},
     {"endpoint", "trainer_evaluation", "trainer_scoring"},
     {"trainer_data"},
