@@ -25,6 +25,7 @@ import token_classification
 import torch
 from candidates import Candidate, CandidateModel, CandidateTrainer, make_optimizer
 from corpora import DOCUMENT_COLUMNS, ENCODER, LENGTHS, Corpus, encoder_path, read_corpus
+from datasets import Dataset
 from datasets.utils.logging import disable_progress_bar
 from experiments import SPAN, TOKEN, Experiment, read_experiment
 from records import RESULTS, Record, append, environment, find, read_results, table
@@ -33,6 +34,10 @@ from transformers import PrinterCallback, TrainerCallback, TrainingArguments, se
 from transformers.utils import logging as transformers_logging
 
 from span_marker.demo import DemoError
+
+
+BIASES = (0.5, 1.0, 1.5, 2.0, 3.0)
+"""Log-odds that "O" loses in further evaluations, which tell whether a way finds too few entities."""
 
 
 class Progress(TrainerCallback):
@@ -115,7 +120,14 @@ def _span_markers(
     begin = time.perf_counter()
     found = trainer.evaluate(corpus.splits[split])
     scores = {name: found[f"eval_overall_{name}"] for name in ("precision", "recall", "f1")}
-    return result | scores | {"macro_f1": found["eval_macro_f1"], "evaluation_seconds": time.perf_counter() - begin}
+    result |= scores | {"macro_f1": found["eval_macro_f1"], "evaluation_seconds": time.perf_counter() - begin}
+    return result | {"f1_by_bias": {bias: _biased_f1(trainer, bias, corpus.splits[split]) for bias in BIASES}}
+
+
+def _biased_f1(trainer: Any, bias: float, rows: Dataset) -> float:
+    """Score what is found where "O" loses some of its log-odds."""
+    trainer.model.outside_bias = bias
+    return float(trainer.evaluate(rows)["eval_f1"])
 
 
 def _token_classification(

@@ -42,6 +42,7 @@ class Candidate:
         focal: Exponent of the focal loss (Lin et al., 2017).
         cascade: Run markers in training as prediction does, on the spans that the text states take for entities: all
             entities, and this many other spans a token, those with the highest filter scores. 0: on the spans given.
+        entity_weight: Weight of an entity in the losses of both classifiers.
         head_rate: Learning rate of all that is not the encoder, as a multiple of the encoder's.
         layer_decay: Learning rate of a layer of the encoder, as a multiple of that of the layer above.
     """
@@ -55,6 +56,7 @@ class Candidate:
     boundary_smoothing: float = 0.0
     focal: float = 0.0
     cascade: float = 0.0
+    entity_weight: float = 1.0
     head_rate: float = 1.0
     layer_decay: float = 1.0
 
@@ -92,11 +94,16 @@ class TextClassifier(nn.Module):
 
 
 class CandidateModel(SpanMarkerModel):
-    """A span marker model that can be trained and read in the ways of a [`Candidate`]."""
+    """A span marker model that can be trained and read in the ways of a [`Candidate`].
+
+    Attributes:
+        outside_bias: What "O" loses in prediction, in log-odds: more entities are found.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.candidate, self.share = Candidate(), 1.0
+        self.outside_bias = 0.0
         self.text_classifier: TextClassifier | None = None
 
     def adopt(self, candidate: Candidate, share: float | None) -> None:
@@ -196,9 +203,11 @@ class CandidateModel(SpanMarkerModel):
 
     def _read(self, logits: Tensor, text_logits: Tensor | None) -> Tensor:
         """What prediction goes by."""
-        if text_logits is None or not self.candidate.joint:
-            return logits
-        return (logits.float().log_softmax(-1) + text_logits.float().log_softmax(-1)) / 2
+        if text_logits is not None and self.candidate.joint:
+            logits = (logits.float().log_softmax(-1) + text_logits.float().log_softmax(-1)) / 2
+        shift = torch.zeros(logits.shape[-1])
+        shift[self.config.outside_id] = self.outside_bias
+        return logits - shift
 
     def _candidate_loss(
         self,
@@ -248,6 +257,7 @@ class CandidateModel(SpanMarkerModel):
         losses = -(targets * logs).sum(-1)
         if self.candidate.focal:
             losses = losses * (1 - (targets * logs.exp()).sum(-1)).clamp(min=1e-6) ** self.candidate.focal
+        losses = losses * torch.where(labels == self.config.outside_id, 1.0, self.candidate.entity_weight)
         return losses.masked_fill(labels == IGNORED_LABEL, 0.0).sum()
 
 
