@@ -28,7 +28,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-fail-under=95
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-fail-under=95
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

@@ -35,7 +35,6 @@ from transformers.utils import logging as transformers_logging
 
 from span_marker.demo import DemoError
 
-
 BIASES = (0.5, 1.0, 1.5, 2.0, 3.0)
 """Log-odds that "O" loses in further evaluations, which tell whether a way finds too few entities."""
 
