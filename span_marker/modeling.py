@@ -104,6 +104,7 @@ class SpanMarkerModel(SavableModel):
         num_spans: Tensor,
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        negative_share: Tensor | None = None,
         **kwargs: Any,
     ) -> SpanMarkerOutput:
         """Classify candidate spans.
@@ -117,6 +118,8 @@ class SpanMarkerModel(SavableModel):
             labels: Label id of each span, -100 for padding. Shape: ``[batch, spans]``.
             num_items_in_batch: Number of labelled spans that the loss is averaged over, where that is more than
                 this batch (gradient accumulation). ``None``: this batch's.
+            negative_share: Share of the spans without an entity that are in the batch, where the others were left out:
+                the span filter learns how likely an entity is among all spans. ``None``: all. Shape: ``[batch]``.
             **kwargs: Handed on to the encoder, such as ``output_hidden_states``.
 
         Returns:
@@ -127,6 +130,8 @@ class SpanMarkerModel(SavableModel):
         text_states, *marker_states = _split(outputs.last_hidden_state, layout)
         logits = self._classify(marker_states)
         scores = None if self.span_filter is None else self.span_filter(text_states, start_positions, end_positions)
+        if scores is not None and negative_share is not None:
+            scores = scores - negative_share.log()[:, None]
         return SpanMarkerOutput(
             loss=None if labels is None else self._loss(logits, scores, labels, num_items_in_batch),
             logits=logits,

@@ -38,9 +38,11 @@ class SamplingCollator:
             features: Rows with the collator's columns, ``labels`` among them.
 
         Returns:
-            The collator's batch: all entities, and some of the other spans.
+            The collator's batch: all entities, and some of the other spans; and ``negative_share``, the share of those
+            that are in it. Shape: ``[batch]``.
         """
-        return self.collate([self._draw(row) for row in features])
+        batch = self.collate([self._draw(row) for row in features])
+        return {**batch, "negative_share": torch.full((len(features),), self.share)}
 
     def _draw(self, row: Row) -> Row:
         """Leave out spans of one row."""

@@ -216,6 +216,15 @@ def test_the_filters_loss_is_added(train):
     assert losses(with_filter)[0] > losses(without)[0]
 
 
+def test_a_part_of_the_spans_teaches_how_likely_an_entity_is_among_all(filtered):
+    batch = {name: tensor for name, tensor in collate(filtered, SENTENCES).items() if name in NAMES}
+    with torch.no_grad():
+        scores = filtered(**batch).filter_scores
+        shifted = filtered(**batch, negative_share=torch.full((len(SENTENCES),), 0.25)).filter_scores
+    # Among a quarter of the others an entity is four times as likely.
+    torch.testing.assert_close(shifted, scores + math.log(4))
+
+
 def test_label_smoothing_trains_the_filter_too(train):
     trainer = train(label_smoothing_factor=0.1, num_train_epochs=3, learning_rate=1e-2)
     assert (trainer.model.span_filter.width.weight != PRIOR).any()

@@ -23,6 +23,7 @@ def test_sampling_keeps_every_entity(share, kept):
     assert batch["start_positions"].tolist() == [[ROW["start_position_ids"][index] for index in kept]]
     assert batch["end_positions"].tolist() == [[ROW["end_position_ids"][index] for index in kept]]
     assert batch["num_spans"].tolist() == [len(kept)]
+    assert batch["negative_share"].tolist() == [share]
 
 
 def test_sampling_draws_the_share_anew():
