@@ -80,8 +80,8 @@ def accepts(value: Any, hint: Any) -> bool:
     if hint is Any:
         return True
     if origin in (Union, UnionType):
-        choices = _choices(hint)
-        return value in choices if choices and isinstance(value, str) else any(accepts(value, part) for part in inner)
+        choices = [part for part in inner if isinstance(part, type) and issubclass(part, Enum)]
+        return any(accepts(value, part) for part in (choices if choices and isinstance(value, str) else inner))
     if origin is Literal:
         return any(value is choice or (value == choice and type(value) is type(choice)) for choice in inner)
     kind = origin or hint
@@ -91,7 +91,7 @@ def accepts(value: Any, hint: Any) -> bool:
         return True
     if kind is not list and issubclass(list, kind) and kind is not object:  # a sequence
         kind = list
-    is_right = isinstance(value, kind) or (issubclass(kind, Enum) and value in _choices(kind))
+    is_right = isinstance(value, kind) or (issubclass(kind, Enum) and _is_member(value, kind))
     return is_right and (kind is not list or not inner or all(accepts(item, inner[0]) for item in value))
 
 
@@ -126,6 +126,14 @@ def _right(value: Any, hint: Any) -> Any:
         except ValueError:
             return value
     return value
+
+
+def _is_member(value: Any, kind: type[Enum]) -> bool:
+    try:
+        kind(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _choices(hint: Any) -> list[str]:

@@ -86,6 +86,12 @@ LAYERS = [
     {"trainer"},
     # ways in
     {"pipeline_component", "spacy_integration"},
+    # the command line
+    {"cli"},
+    {"cli.data", "cli.env", "cli.push", "cli.tables"},
+    {"cli.configuration", "cli.convert", "cli.evaluate", "cli.predict"},
+    {"cli.train"},
+    {"__main__"},
     # the demonstration
     {"demo"},
     {"demo.corpus", "demo.display", "demo.encoder"},

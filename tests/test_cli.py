@@ -1,0 +1,368 @@
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from conftest import make_dataset
+from datasets import DatasetDict
+from tiny_models import give_opinions
+
+from span_marker import SpanMarkerModel, read_dataset, write_dataset
+from span_marker.cli.configuration import Configuration
+from span_marker.cli.tables import plain_table
+from span_marker_cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS = ["convert", "train", "evaluate", "predict", "push", "env"]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    data = DatasetDict({split: make_dataset() for split in ("train", "validation", "test")})
+    write_dataset(data, tmp_path / "corpus", "jsonl")
+    return tmp_path / "corpus"
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_encoder, tmp_path_factory):
+    """A folder with an untrained model that has opinions."""
+    folder = tmp_path_factory.mktemp("model")
+    labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=labels, model_max_length=32, entity_max_length=4)
+    give_opinions(model, outside=-100.0).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def settings(tiny_encoder, corpus, tmp_path):
+    """A complete configuration."""
+    return {
+        "model": {"name": tiny_encoder, "model_max_length": 32, "entity_max_length": 4},
+        "data": {"path": str(corpus)},
+        "training": {
+            "output_dir": str(tmp_path / "model"),
+            "num_train_epochs": 1,
+            "learning_rate": "1e-3",
+            "save_strategy": "no",
+            "use_cpu": True,
+        },
+        "card": {"language": "en", "license": "cc0-1.0"},
+    }
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def give(text):
+        stream = io.TextIOWrapper(io.BytesIO(text.encode()))
+        monkeypatch.setattr(sys, "stdin", stream)
+
+    return give
+
+
+def write_settings(settings, path):
+    path.write_text(json.dumps(settings) if path.suffix == ".json" else yaml.safe_dump(settings), encoding="utf-8")
+    return str(path)
+
+
+# ---- Usage ----
+
+
+def test_without_a_command_the_usage_is_told(capsys):
+    assert main([]) == 2
+    assert "usage: span-marker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert f"usage: span-marker {command}" in capsys.readouterr().out
+
+
+def test_every_command_has_a_module_of_its_name():
+    assert {path.stem for path in (ROOT / "span_marker" / "cli").glob("*.py")} >= set(COMMANDS)
+
+
+def test_errors_are_one_message(capsys):
+    assert main(["evaluate", "no/such/model", "nowhere.jsonl"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("span-marker evaluate: There is no file or folder 'nowhere.jsonl'")
+
+
+def test_traceback_raises():
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.jsonl"):
+        main(["evaluate", "no/such/model", "nowhere.jsonl", "--traceback"])
+
+
+def run_program(*words):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    begin = time.perf_counter()
+    command = [sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return time.perf_counter() - begin, done.stdout
+
+
+def test_help_is_answered_at_once():
+    # What an installed console script does; the least of some tries, because the machine may be busy.
+    script = "import sys; from span_marker_cli import main; sys.exit(main(['train', '--help']))"
+    bare = min(run_program("-c", "pass")[0] for _ in range(3))
+    helped = min(run_program("-c", script)[0] for _ in range(3))
+    assert helped < 6 * bare + 0.1
+    loaded = run_program("-c", f"import atexit, sys; atexit.register(lambda: print(*sys.modules)); {script}")[1]
+    assert {"torch", "transformers", "datasets", "numpy", "span_marker"} & {*loaded.split()} == set()
+
+
+def test_the_script_and_the_modules_are_the_same_program():
+    declared = re.search(r'\[project\.scripts\]\nspan-marker = "(\S+):main"', (ROOT / "pyproject.toml").read_text())
+    assert declared[1] == "span_marker_cli"
+    assert run_program("-m", "span_marker_cli", "--help")[1] == run_program("-m", "span_marker", "--help")[1]
+
+
+def test_plain_tables_are_aligned():
+    assert plain_table("Title", ["type", "f1"], [["LOC", "5 %"], ["O", "10 %"]]) == (
+        "Title\ntype    f1\n----  ----\nLOC    5 %\nO     10 %\n"
+    )
+
+
+# ---- env, convert, push ----
+
+
+def test_env(capsys):
+    assert main(["env"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("span_marker: ")
+    assert f"torch: {torch.__version__}" in lines
+
+
+def test_convert(corpus, tmp_path, capsys):
+    assert main(["convert", str(corpus / "train.jsonl"), str(tmp_path / "out.conll")]) == 0
+    assert read_dataset(tmp_path / "out.conll")["tokens"] == make_dataset()["tokens"]
+    assert "train 6" in capsys.readouterr().err
+    assert main(["convert", str(corpus), str(tmp_path / "folder"), "--to", "conll"]) == 0
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == [
+        "test.conll",
+        "train.conll",
+        "validation.conll",
+    ]
+    assert main(["convert", str(corpus), str(tmp_path / "one.conll"), "--split", "test"]) == 0
+    assert main(["convert", str(corpus), str(tmp_path / "one.conll"), "--split", "nope"]) == 2
+
+
+def test_convert_a_saved_data_set_with_another_column(tmp_path):
+    make_dataset().rename_column("ner_tags", "tags").save_to_disk(tmp_path / "saved")
+    assert main(["convert", str(tmp_path / "saved"), str(tmp_path / "out.conll"), "--column", "tags"]) == 0
+    assert read_dataset(tmp_path / "out.conll")["ner_tags"][0] == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
+    assert main(["convert", str(tmp_path / "saved"), str(tmp_path / "out.conll")]) == 2
+
+
+def test_convert_reads_as_it_is_told(tmp_path):
+    (tmp_path / "a.txt").write_text("0 Ada\n2 Paris\n", encoding="latin-1")
+    options = ["--format", "conll", "--token-column", "1", "--tag-column", "0", "--delimiter", "space"]
+    options += ["--labels", "O,B-PER,B-LOC", "--encoding", "latin-1"]
+    assert main(["convert", str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl"), "--to", "jsonl", *options]) == 2
+    (tmp_path / "a.txt").write_text("O Ada\nB-LOC Paris\n", encoding="latin-1")
+    assert main(["convert", str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl"), "--to", "jsonl", *options]) == 0
+    assert read_dataset(tmp_path / "b.jsonl")["ner_tags"] == [["O", "B-LOC"]]
+
+
+def test_push(trained, hub, capsys):
+    assert main(["push", str(trained), "ada/model", "--private", "--message", "First", "--inference-handler"]) == 0
+    assert "ada/model" in capsys.readouterr().out
+    assert {"handler.py", "model.safetensors", "README.md"} <= hub.files("ada/model").keys()
+
+
+# ---- predict ----
+
+
+def test_predict_texts_from_standard_input(trained, stdin, capsys):
+    stdin("Ada Lovelace lives in London .\n\nParis\n")
+    assert main(["predict", str(trained)]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    texts = ["Ada Lovelace lives in London .", "", "Paris"]
+    assert [record["text"] for record in records] == texts
+    model = SpanMarkerModel.from_pretrained(trained)
+    assert [len(record["entities"]) for record in records] == [len(row) for row in model.predict(texts)]
+    entity = records[2]["entities"][0]
+    assert "Paris"[entity["char_start_index"] : entity["char_end_index"]] == entity["span"]
+
+
+def test_predict_json_lines_keeps_what_they_hold(trained, tmp_path, capsys):
+    rows = [{"id": 1, "text": "Paris"}, {"id": 2, "text": "Ada left"}]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
+    assert main(["predict", str(trained), str(tmp_path / "in.jsonl")]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [{**record, "entities": None} for record in records] == [row | {"entities": None} for row in rows]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"tokens": 3}', '{"tokens": [1]}', "{}"])
+def test_predict_names_the_line(trained, tmp_path, line, capsys):
+    (tmp_path / "in.jsonl").write_text(f'{{"text": "Paris"}}\n{line}\n', encoding="utf-8")
+    assert main(["predict", str(trained), str(tmp_path / "in.jsonl")]) == 2
+    assert f"{tmp_path / 'in.jsonl'}, line 2: " in capsys.readouterr().err
+
+
+def test_predict_column_files(trained, tmp_path, capsys):
+    (tmp_path / "in.conll").write_text("\ufeff-DOCSTART- O\n\nAda O\n#London O\n\n\nParis O\n", encoding="utf-8")
+    assert main(["predict", str(trained), str(tmp_path / "in.conll")]) == 0
+    (tmp_path / "out.conll").write_text(capsys.readouterr().out, encoding="utf-8")
+    written = read_dataset(tmp_path / "out.conll")
+    assert written["tokens"] == [["Ada", "#London"], ["Paris"]]
+    assert written["document_id"] == ["0", "0"]
+    assert written["ner_tags"][1] in (["B-LOC"], ["B-PER"])
+
+
+def test_predict_words_without_tags(trained, stdin, capsys):
+    stdin("Ada\n#London\n\nParis\n")
+    assert main(["predict", str(trained), "--from", "conll", "--to", "jsonl"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["tokens"] for record in records] == [["Ada", "#London"], ["Paris"]]
+
+
+def test_predict_refuses_to_tag_texts(trained, stdin, capsys):
+    stdin("Paris\n")
+    assert main(["predict", str(trained), "--to", "conll"]) == 2
+    assert "standard input, line 1: a text has no words to tag" in capsys.readouterr().err
+
+
+# ---- evaluate ----
+
+
+def test_evaluate(trained, corpus, capsys):
+    assert main(["evaluate", str(trained), str(corpus), "--json"]) == 0
+    metrics = json.loads(capsys.readouterr().out)
+    assert main(["evaluate", str(trained), str(corpus), "--split", "train", "--batch-size", "2"]) == 0
+    table = capsys.readouterr().out
+    assert f"{100 * metrics['eval_overall_f1']:.1f} %" in table
+    assert re.search(r"^LOC .* 6$", table, re.MULTILINE)
+    assert main(["evaluate", str(trained), str(corpus), "--split", "nope"]) == 2
+    assert "no split 'nope', but 'train', 'validation', 'test'" in capsys.readouterr().err
+
+
+# ---- train ----
+
+
+def weights(folder):
+    return SpanMarkerModel.from_pretrained(folder).state_dict()
+
+
+def test_the_saved_configuration_reproduces_the_training(settings, tmp_path, capsys):
+    path = write_settings(settings, tmp_path / "settings.yaml")
+    assert main(["train", path, "training.seed=3", "trainer.negative_span_ratio=0.5"]) == 0
+    assert "6 sentences of test" in capsys.readouterr().out
+    saved = yaml.safe_load((tmp_path / "model" / "span_marker.yaml").read_text(encoding="utf-8"))
+    assert saved["training"]["seed"] == 3
+    assert saved["training"]["learning_rate"] == 1e-3
+    assert saved["trainer"] == {"negative_span_ratio": 0.5}
+    assert saved["data"] | {"path": None} == {
+        "path": None,
+        "train": "train",
+        "validation": "validation",
+        "test": "test",
+    }
+    again = str(tmp_path / "again")
+    assert main(["train", str(tmp_path / "model" / "span_marker.yaml"), "--output", again]) == 0
+    first, second = weights(tmp_path / "model"), weights(again)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "cc0-1.0" in card
+
+
+def test_train_on_one_file(settings, corpus, tmp_path, capsys):
+    settings["data"] = {"path": str(corpus / "train.jsonl")}
+    assert main(["train", write_settings(settings, tmp_path / "settings.json")]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""  # there is nothing to evaluate on
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+
+
+def test_a_dry_run_shows_the_settings(settings, tmp_path, capsys):
+    path = write_settings(settings, tmp_path / "settings.yaml")
+    assert main(["train", path, "--dry-run", "training.lr_scheduler_kwargs.num_cycles=2"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["training"]["lr_scheduler_kwargs"] == {"num_cycles": 2}
+    assert shown["card"] == settings["card"]
+    assert not (tmp_path / "model").exists()
+
+
+def test_toml(settings, tmp_path):
+    lines = []
+    for section, values in settings.items():
+        lines += [f"[{section}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
+    (tmp_path / "settings.toml").write_text("\n".join(lines), encoding="utf-8")
+    assert Configuration.read([str(tmp_path / "settings.toml")]) == Configuration(**settings)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("trainig.seed=1", "There is no section 'trainig'. Did you mean 'training'?"),
+        ("training.sed=1", "There is no setting 'training.sed'. Did you mean 'seed'?"),
+        ("training.seed=one", "training.seed is 'one', of type str. Expected a whole number."),
+        ("trainer.negative_span_ration=1", "'trainer.negative_span_ration'. Did you mean 'negative_span_ratio'?"),
+        ("data.colum=tags", "'data.colum'. Did you mean 'column'?"),
+        ("data.scheme=IOB7", "data.scheme is 'IOB7'"),
+        ("card.licence=mit", "'card.licence'. Did you mean 'license'?"),
+        ("training.seed=???", "training.seed is '???'"),
+        ("model.name=???", "model.name is '???'"),
+        ("data.path=null", "data.path is None"),
+        ("training=3", "'training=3' is neither a file"),
+        ("seed", "'seed' is neither a file"),
+        ("seed=1", "'seed=1' is neither a file"),
+        ("training.seed=[", "The value of training.seed cannot be read"),
+        ("nowhere.yaml", "nowhere.yaml"),
+        ("data.test=nope", "data.test is 'nope', but the splits of"),
+        ("model.entity_max_lenght=8", "'entity_max_lenght'. Did you mean 'entity_max_length'?"),
+    ],
+)
+def test_wrong_settings_are_named(settings, setting, message, tmp_path, capsys):
+    assert main(["train", write_settings(settings, tmp_path / "settings.yaml"), setting]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model.name", "data.path", "training.output_dir"])
+def test_what_is_needed_is_named(name, settings, tmp_path, capsys):
+    section, key = name.split(".")
+    del settings[section][key]
+    assert main(["train", write_settings(settings, tmp_path / "settings.yaml")]) == 2
+    assert f"{name} is needed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.yaml", "a: ["), ("a.json", "{"), ("a.toml", "a"), ("b.yaml", "3")])
+def test_damaged_files_are_named(name, text, tmp_path, capsys):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert main(["train", str(tmp_path / name)]) == 2
+    assert f"{tmp_path / name} " in capsys.readouterr().err
+
+
+# ---- The transcript of the documentation ----
+
+
+def test_the_documented_transcript_runs(tiny_encoder, tmp_path, monkeypatch, capsys, stdin):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for name, text in re.findall(r"```\w+\n# (\S+)\n(.*?)```", page, re.DOTALL):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text.replace("bert-base-cased", tiny_encoder), encoding="utf-8")
+    (transcript,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    commands = re.findall(r"^\$ (.*)$", transcript, re.MULTILINE)
+    names = [shlex.split(command.rpartition("| ")[2])[1] for command in commands]
+    assert names == [
+        "train",
+        "evaluate",
+        "predict",
+    ]
+    for command in commands:
+        before, _, command = command.rpartition("| ")
+        if before:
+            stdin(shlex.split(before)[1] + "\n")
+        assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+        capsys.readouterr()
+    assert (tmp_path / "model" / "span_marker.yaml").is_file()
