@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from span_marker_cli.parsers import parse
+from span_marker_cli.statuses import DONE, FAILED
 
 __all__ = ["main"]
-
-DONE, PROBLEMS, FAILED = 0, 1, 2
-"""Exit statuses: done; a check found problems; bad usage or data."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,11 +25,20 @@ def parse(argv: Sequence[str]) -> Namespace:
     """
     parser = ArgumentParser("span-marker", description="Span-based named entity recognition.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_convert, _add_train, _add_evaluate, _add_predict, _add_push, _add_env):
+    for add in (_add_check, _add_convert, _add_train, _add_evaluate, _add_predict, _add_push, _add_env):
         add(commands)
     if not argv or argv[0] not in commands.choices:
         return parser.parse_args(argv)  # help, or an error
     return commands.choices[argv[0]].parse_intermixed_args(argv[1:], Namespace(command=argv[0]))
+
+
+def _add_check(commands: _Commands) -> None:
+    parser = _command(commands, "check", "look for problems of a data set, and recommend lengths")
+    parser.add_argument("data", help=_DATA)
+    _add_reading(parser)
+    parser.add_argument("--encoder", help="encoder whose tokenizer is tried on the data: folder, or name on the Hub")
+    parser.add_argument("--json", action="store_true", help="write the report as JSON")
+    parser.add_argument("--html", metavar="FILE", help="write the report to a web page, too")
 
 
 def _add_convert(commands: _Commands) -> None:

@@ -21,7 +21,7 @@ from span_marker.cli.tables import plain_table
 from span_marker_cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["convert", "train", "evaluate", "predict", "push", "env"]
+COMMANDS = ["check", "convert", "train", "evaluate", "predict", "push", "env"]
 
 
 @pytest.fixture
@@ -347,18 +347,14 @@ def test_damaged_files_are_named(name, text, tmp_path, capsys):
 
 def test_the_documented_transcript_runs(tiny_encoder, tmp_path, monkeypatch, capsys, stdin):
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").replace("bert-base-cased", tiny_encoder)
     for name, text in re.findall(r"```\w+\n# (\S+)\n(.*?)```", page, re.DOTALL):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text.replace("bert-base-cased", tiny_encoder), encoding="utf-8")
+        (tmp_path / name).write_text(text, encoding="utf-8")
     (transcript,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     commands = re.findall(r"^\$ (.*)$", transcript, re.MULTILINE)
     names = [shlex.split(command.rpartition("| ")[2])[1] for command in commands]
-    assert names == [
-        "train",
-        "evaluate",
-        "predict",
-    ]
+    assert names == ["check", "train", "evaluate", "predict"]
     for command in commands:
         before, _, command = command.rpartition("| ")
         if before:

@@ -86,10 +86,20 @@ LAYERS = [
     {"trainer"},
     # ways in
     {"pipeline_component", "spacy_integration"},
+    # the check of data sets
+    {"data_report.histogram", "data_report.entities"},
+    {"data_report.duplicates", "data_report.tokenization"},
+    {"data_report.splits"},
+    {"data_report.lengths"},
+    {"data_report.findings"},
+    {"data_report.report"},
+    {"data_report.tables"},
+    {"data_report.page"},
+    {"data_report"},
     # the command line
     {"cli"},
     {"cli.data", "cli.env", "cli.push", "cli.tables"},
-    {"cli.configuration", "cli.convert", "cli.evaluate", "cli.predict"},
+    {"cli.check", "cli.configuration", "cli.convert", "cli.evaluate", "cli.predict"},
     {"cli.train"},
     {"__main__"},
     # the demonstration
