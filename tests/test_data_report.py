@@ -210,6 +210,12 @@ def test_recommended_lengths_lose_less_than_a_thousandth():
     assert report.lengths.cost == pytest.approx(1 + 2 * spans / words)
 
 
+def test_recommended_lengths_do_not_depend_on_the_test_split():
+    splits = DatasetDict(train=tagged("a/B-PER"), test=tagged("b/B-PER c/I-PER"))
+    assert check_dataset(splits).lengths.entity_max_length == 1
+    assert check_dataset(DatasetDict(test=splits["test"])).lengths.entity_max_length == 2
+
+
 def test_without_entities_there_is_nothing_to_recommend():
     report = check_dataset(tagged("a/O"))
     assert (report.lengths.entity_max_length, report.lengths.model_max_length) == (None, None)
@@ -294,6 +300,8 @@ def test_check_finds_what_a_file_holds(tmp_path, capsys):
     report = json.loads(capsys.readouterr().out)
     assert report["splits"]["train"]["malformed_tags"]["count"] == 2
     assert len(report["problems"]) == 1
+    assert "row 0 (a.conll, line 1), word 0: (sentence boundary) I-PER" in report["problems"][0]
+    assert "row 1 (a.conll, line 4), word 1: B-LOC I-PER" in report["problems"][0]
     assert report["problems"][0] in (tmp_path / "page.html").read_text(encoding="utf-8").replace("&#39;", "'")
     assert main(arguments) == 1
     assert "Problem: 2 transitions" in capsys.readouterr().out

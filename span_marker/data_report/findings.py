@@ -50,11 +50,13 @@ def find_all(splits: Mapping[str, SplitReport], lengths: Lengths) -> list[Findin
 
 def _tags(name: str, report: SplitReport) -> Iterator[Finding]:
     """Broken tags, overlapping entities, and none at all."""
-    message = report.malformed.message(name)
+    message = report.malformed.message(name, report.place)
     if message:
         yield Finding(True, message)
     if report.overlapping:
-        places = "; ".join(f"row {row}, words {start} to {end}" for row, start, end in report.overlap_examples)
+        places = "; ".join(
+            f"{report.place(row)}, words {start} to {end}" for row, start, end in report.overlap_examples
+        )
         yield Finding(
             True,
             f"{report.overlapping:,} entities of {name} overlap one before them ({places}). A model finds entities "
@@ -70,13 +72,13 @@ def _repeats(name: str, report: SplitReport) -> Iterator[Finding]:
         yield Finding(
             True,
             f"{report.contradictions.count:,} sentences of {name} have other entities than the same words before "
-            f"({_rows(report.contradictions)}). Correct one of them.",
+            f"({_rows(report.contradictions, report)}). Correct one of them.",
         )
     if report.duplicates.count:
         yield Finding(
             False,
             f"{report.duplicates.count:,} of the {report.sentences:,} sentences of {name} occur before "
-            f"({_rows(report.duplicates)}).",
+            f"({_rows(report.duplicates, report)}).",
         )
 
 
@@ -106,7 +108,8 @@ def _leaks(splits: Mapping[str, SplitReport]) -> Iterator[Finding]:
             yield Finding(
                 True,
                 f"{leaks.count:,} of the {splits[other].sentences:,} sentences of {other} also occur in {one} "
-                f"({_rows(leaks)} of {one}). Remove them from {one}, or scores are too good.",
+                f"({_rows(leaks, splits[other], splits[one])} of {one}). Remove them from {one}, or scores are too "
+                "good.",
             )
 
 
@@ -139,5 +142,6 @@ def _losses(lengths: Lengths) -> Iterator[Finding]:
         )
 
 
-def _rows(repeats: Repeats) -> str:
-    return "; ".join(f"row {row} as row {earlier}" for row, earlier in repeats.examples)
+def _rows(repeats: Repeats, report: SplitReport, earlier: SplitReport | None = None) -> str:
+    first = earlier or report
+    return "; ".join(f"{report.place(row)} as {first.place(other)}" for row, other in repeats.examples)

@@ -16,6 +16,9 @@ from span_marker.label_columns import NER_TAGS
 from span_marker.schemes import Scheme
 from span_marker.tokenizer import SpanMarkerTokenizer
 
+TEST = "test"
+"""The split that settings must not depend on."""
+
 
 @dataclass(frozen=True)
 class DataReport:
@@ -25,7 +28,7 @@ class DataReport:
         scheme: The tagging scheme; ``None`` without tags.
         reason: Why it is taken for this one.
         splits: What each split holds.
-        lengths: The recommended lengths.
+        lengths: The recommended lengths, for all splits but that of test.
         findings: What is wrong or worth knowing, problems first.
         encoder: The encoder whose tokenizer was tried.
     """
@@ -93,7 +96,8 @@ def check_dataset(
         found, reason = Scheme.IOB1, "no tag breaks IOB1, but some break IOB2, which has the same prefixes"
         for report in reports.values():
             report.malformed = report.malformed_as_iob1
-    lengths = recommend_lengths(list(reports.values()), tokenizer)
+    learnt = [report for name, report in reports.items() if name != TEST] or list(reports.values())
+    lengths = recommend_lengths(learnt, tokenizer)
     findings = find_all(reports, lengths)
     return DataReport(found, reason, reports, lengths, findings, None if encoder is None else str(encoder))
 

@@ -1,6 +1,9 @@
 """What is counted of a split, a part at a time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -10,6 +13,7 @@ from span_marker.data_report.entities import EntityReader, Sentences, overlappin
 from span_marker.data_report.histogram import Histogram
 from span_marker.data_report.tokenization import TokenizerFit
 from span_marker.label_summary import MalformedTags
+from span_marker.readers.sentences import place
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.types import IntArray
 
@@ -32,6 +36,7 @@ class SplitReport:
         contradictions: Those of them with other entities than before.
         fit: What the encoder's tokenizer made of it; without an encoder nothing.
         keys: What tells its sentences apart.
+        place: Names the place of a sentence, given its row: with file and line, where they are known.
     """
 
     types: dict[str, int]
@@ -45,6 +50,7 @@ class SplitReport:
     contradictions: Repeats = field(default_factory=lambda: Repeats(0, []))
     fit: TokenizerFit = field(default_factory=TokenizerFit)
     keys: Keys = field(default_factory=lambda: Keys.join([]))
+    place: Callable[[int], str] = "row {}".format
 
     @property
     def sentences(self) -> int:
@@ -83,7 +89,7 @@ def report_split(
     Raises:
         ValueError: A row is malformed.
     """
-    report = SplitReport(dict.fromkeys(reader.types, 0))
+    report = SplitReport(dict.fromkeys(reader.types, 0), place=partial(_place, split))
     counts: IntArray = np.zeros(len(reader.types), dtype=np.int64)
     keys = []
     for sentences in reader.read(split):
@@ -96,6 +102,14 @@ def report_split(
     report.keys = Keys.join(keys)
     report.duplicates, report.contradictions = find_duplicates(report.keys)
     return report
+
+
+def _place(split: datasets.Dataset, row: int) -> str:
+    """Name the place of a sentence."""
+    if not {"source_file", "source_line"} <= {*split.column_names}:
+        return f"row {row}"
+    found = split.select_columns(["source_file", "source_line"]).with_format(None)[row]
+    return f"row {row} ({place(Path(found['source_file']).name, found['source_line'])})"
 
 
 def _add(report: SplitReport, sentences: Sentences) -> None:
