@@ -60,6 +60,12 @@ def _add_train(commands: _Commands) -> None:
         help="YAML, JSON or TOML file, and settings that go before those in it: training.learning_rate=3e-5",
     )
     parser.add_argument("--output", metavar="FOLDER", help="folder for the model: training.output_dir")
+    parser.add_argument(
+        "--search",
+        type=_positive,
+        metavar="N",
+        help="first try N sets of training arguments, and take the best (optuna)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="check the settings and show them, without training")
 
 

@@ -342,6 +342,48 @@ def test_damaged_files_are_named(name, text, tmp_path, capsys):
     assert f"{tmp_path / name} " in capsys.readouterr().err
 
 
+def test_train_pushes_the_configuration_with_the_model(settings, hub, tmp_path):
+    settings["training"] |= {"push_to_hub": True, "hub_model_id": "ada/trained"}
+    assert main(["train", write_settings(settings, tmp_path / "settings.yaml")]) == 0
+    assert {"span_marker.yaml", "model.safetensors", "README.md"} <= hub.files("ada/trained").keys()
+
+
+# ---- Search ----
+
+
+def test_a_search_takes_the_best_trial_and_can_be_gone_on_with(settings, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    del settings["training"]["num_train_epochs"]
+    del settings["training"]["learning_rate"]
+    settings["training"] |= {"weight_decay": 0.0, "warmup_steps": 0, "max_steps": 1, "num_train_epochs": 1}
+    path = write_settings(settings, tmp_path / "settings.yaml")
+    assert main(["train", path, "--search", "1"]) == 0
+    first = capsys.readouterr().out
+    assert len(re.findall(r"^\d+ .* complete ", first, re.MULTILINE)) == 1
+    assert main(["train", path, "--search", "2"]) == 0
+    rows = re.findall(r"^(\d+) +(\S+) %  +complete +(\S+) +(\S+)$", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(row[0] for row in rows) == ["0", "1"]
+    saved = yaml.safe_load((tmp_path / "model" / "span_marker.yaml").read_text(encoding="utf-8"))["training"]
+    assert f"{saved['learning_rate']:.3g}" == rows[0][2]
+    assert f"{saved['per_device_train_batch_size']:.3g}" == rows[0][3]
+    assert saved["weight_decay"] == 0.0
+    assert saved["save_strategy"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"validation": None}, "A search needs a split for validation"),
+        ({}, "There is nothing to search"),
+    ],
+)
+def test_what_cannot_be_searched(settings, changed, message, tmp_path, capsys):
+    settings["data"] |= changed
+    settings["training"] |= {"weight_decay": 0.0, "warmup_steps": 0, "per_device_train_batch_size": 2}
+    assert main(["train", write_settings(settings, tmp_path / "settings.yaml"), "--search", "2"]) == 2
+    assert message in capsys.readouterr().err
+
+
 # ---- The transcript of the documentation ----
 
 

@@ -100,6 +100,8 @@ LAYERS = [
     {"cli"},
     {"cli.data", "cli.env", "cli.push", "cli.tables"},
     {"cli.check", "cli.configuration", "cli.convert", "cli.evaluate", "cli.predict"},
+    {"cli.training"},
+    {"cli.search"},
     {"cli.train"},
     {"__main__"},
     # the demonstration
