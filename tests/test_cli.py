@@ -368,6 +368,8 @@ def test_a_search_takes_the_best_trial_and_can_be_gone_on_with(settings, tmp_pat
     assert f"{saved['per_device_train_batch_size']:.3g}" == rows[0][3]
     assert saved["weight_decay"] == 0.0
     assert saved["save_strategy"] == "no"
+    assert main(["train", str(tmp_path / "model" / "span_marker.yaml"), "data.test=null"]) == 0
+    assert f"{rows[0][1]} % " in re.search(r"^micro .*$", capsys.readouterr().out, re.MULTILINE)[0]
 
 
 @pytest.mark.parametrize(

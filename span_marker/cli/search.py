@@ -58,7 +58,7 @@ def search(configuration: Configuration, trials: int) -> Configuration:
     left = trials - sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.trials)
     if left > 0:
         training = {"eval_strategy": "epoch", **configuration.training, **_TRIAL}
-        trainer = make_trainer(replace(configuration, training=training), splits, is_search=True)
+        trainer = make_trainer(replace(configuration, training=training), splits)
         with redirect_stdout(sys.stderr):
             trainer.hyperparameter_search(
                 partial(_draw, names=names),

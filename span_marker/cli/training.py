@@ -5,7 +5,6 @@ from typing import Any
 
 import datasets
 import torch
-from transformers import TrainingArguments, set_seed
 
 from span_marker.cli.configuration import Configuration
 from span_marker.cli.data import SPLITS, load_data
@@ -15,15 +14,12 @@ from span_marker.modeling import SpanMarkerModel
 from span_marker.trainer import Trainer
 
 
-def make_trainer(
-    configuration: Configuration, splits: dict[str, datasets.Dataset], *, is_search: bool = False
-) -> Trainer:
-    """Make a model and its Trainer.
+def make_trainer(configuration: Configuration, splits: dict[str, datasets.Dataset]) -> Trainer:
+    """Make a Trainer that makes its models itself, so that each training begins with the seed.
 
     Args:
         configuration: The configuration.
         splits: The splits by what they are for.
-        is_search: Whether there will be several trainings, each with a new model.
 
     Returns:
         The Trainer.
@@ -33,16 +29,12 @@ def make_trainer(
         TypeError: The model does not take a setting.
         OSError: The encoder is missing.
     """
-    training = {"dataloader_pin_memory": torch.cuda.is_available(), **configuration.training}
-    set_seed(training.get("seed", TrainingArguments.seed))
-    make = partial(make_model, configuration)
-    source: dict[str, Any] = {"model_init": make} if is_search else {"model": make()}
     return Trainer(
-        args=training,
+        args={"dataloader_pin_memory": torch.cuda.is_available(), **configuration.training},
         train_dataset=splits["train"],
         eval_dataset=splits.get("validation"),
+        model_init=partial(make_model, configuration),
         column=configuration.data.get("column", NER_TAGS),
-        **source,
         **configuration.trainer,
     )
 
