@@ -25,7 +25,7 @@ def parse(argv: Sequence[str]) -> Namespace:
     """
     parser = ArgumentParser("span-marker", description="Span-based named entity recognition.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_check, _add_convert, _add_train, _add_evaluate, _add_predict, _add_push, _add_env):
+    for add in (_add_check, _add_convert, _add_train, _add_evaluate, _add_predict, _add_export, _add_push, _add_env):
         add(commands)
     if not argv or argv[0] not in commands.choices:
         return parser.parse_args(argv)  # help, or an error
@@ -92,6 +92,18 @@ def _add_predict(commands: _Commands) -> None:
     parser.add_argument("--to", choices=("jsonl", "conll"), help="by default conll for conll, jsonl for others")
     parser.add_argument("--encoding", default="utf-8", help="encoding of the files (default: %(default)s)")
     _add_batch_size(parser)
+
+
+def _add_export(commands: _Commands) -> None:
+    parser = _command(commands, "export", "write a model for another engine")
+    parser.add_argument("model", help=_MODEL)
+    parser.add_argument("folder", help="folder to write to")
+    parser.add_argument(
+        "--format", choices=("onnx",), default="onnx", help="format of the engine (default: %(default)s)"
+    )
+    parser.add_argument("--quantize", choices=("int8",), help="store weights in eight bits")
+    parser.add_argument("--data", help=f"data set to score both models on: {_DATA}")
+    parser.add_argument("--split", help="its split; by default test, or validation if there is none")
 
 
 def _add_push(commands: _Commands) -> None:

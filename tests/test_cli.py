@@ -15,13 +15,14 @@ from conftest import make_dataset
 from datasets import DatasetDict
 from tiny_models import give_opinions
 
+import span_marker_cli
 from span_marker import SpanMarkerModel, read_dataset, write_dataset
 from span_marker.cli.configuration import Configuration
-from span_marker.cli.tables import plain_table
+from span_marker.cli.tables import plain_table, print_table
 from span_marker_cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["check", "convert", "train", "evaluate", "predict", "push", "env"]
+COMMANDS = ["check", "convert", "train", "evaluate", "predict", "export", "push", "env"]
 
 
 @pytest.fixture
@@ -132,6 +133,61 @@ def test_plain_tables_are_aligned():
     )
 
 
+# ---- Ends ----
+
+
+class Command:
+    """A command that ends with an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def run(self, options):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (ValueError("a value"), 2, "span-marker env: a value\n"),
+        (KeyError("a key"), 2, "span-marker env: KeyError: 'a key'\n"),
+        (ModuleNotFoundError("a module"), 2, "span-marker env: ModuleNotFoundError: a module\n"),
+        (KeyboardInterrupt(), 2, ""),
+    ],
+)
+def test_ends(error, status, message, monkeypatch, capsys):
+    monkeypatch.setattr(span_marker_cli, "import_module", lambda name: Command(error))
+    assert main(["env"]) == status
+    assert capsys.readouterr().err == message
+
+
+def test_output_that_nobody_reads_any_more_is_no_error():
+    # The shell's "| head -1" on an output that does not fit into the pipe.
+    code = (
+        "import sys, span_marker_cli as cli\n"
+        "cli.import_module = lambda name: type('C', (), {'run': lambda options: print('x' * 9**7) or 0})\n"
+        "sys.exit(cli.main(['env']))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+def test_tables_of_terminals(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    print_table("Title", ["type", "f1"], [["LOC", 5]])
+    assert re.search("│ LOC +│ +5 │", capsys.readouterr().out)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    print_table("Title", ["type", "f1"], [["LOC", 5]])
+    assert capsys.readouterr().out == "Title\ntype  f1\n----  --\nLOC    5\n\n"
+
+
 # ---- env, convert, push ----
 
 
@@ -177,6 +233,15 @@ def test_push(trained, hub, capsys):
     assert main(["push", str(trained), "ada/model", "--private", "--message", "First", "--inference-handler"]) == 0
     assert "ada/model" in capsys.readouterr().out
     assert {"handler.py", "model.safetensors", "README.md"} <= hub.files("ada/model").keys()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_export(trained, corpus, tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    assert main(["export", str(trained), str(tmp_path / "onnx"), "--data", str(corpus)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == json.loads((tmp_path / "onnx" / "parity.json").read_text(encoding="utf-8"))
+    assert "f1" in report
 
 
 # ---- predict ----

@@ -99,7 +99,7 @@ LAYERS = [
     # the command line
     {"cli"},
     {"cli.data", "cli.env", "cli.push", "cli.tables"},
-    {"cli.check", "cli.configuration", "cli.convert", "cli.evaluate", "cli.predict"},
+    {"cli.check", "cli.configuration", "cli.convert", "cli.evaluate", "cli.export", "cli.predict"},
     {"cli.training"},
     {"cli.search"},
     {"cli.train"},
