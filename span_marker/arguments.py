@@ -111,7 +111,7 @@ def _require_mapping(given: Any, node: str = "") -> Any:
     Raises:
         TypeError: It is no dictionary, and no DictConfig.
     """
-    if isinstance(given, Mapping) or type(given).__module__.split(".")[0] == "omegaconf":
+    if isinstance(given, Mapping):  # as a DictConfig is
         return given
     what = f"{node} is {given!r:.80}" if node else f"The training arguments are {given!r:.80}"
     raise TypeError(

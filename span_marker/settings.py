@@ -1,5 +1,6 @@
 """Settings that come from files, command lines and configuration libraries: their names and types, checked."""
 
+from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
@@ -89,8 +90,7 @@ def accepts(value: Any, hint: Any) -> bool:
         return isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
     if not isinstance(kind, type):
         return True
-    if kind is not list and issubclass(list, kind) and kind is not object:  # a sequence
-        kind = list
+    kind = list if _is_sequence(kind) else kind
     is_right = isinstance(value, kind) or (issubclass(kind, Enum) and _is_member(value, kind))
     return is_right and (kind is not list or not inner or all(accepts(item, inner[0]) for item in value))
 
@@ -113,7 +113,7 @@ def describe(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " or ".join(map(repr, get_args(hint)))
     kind = get_origin(hint) or hint
-    return _NAMES.get(kind) or str(getattr(kind, "__name__", kind))
+    return _NAMES.get(list if _is_sequence(kind) else kind) or str(getattr(kind, "__name__", kind))
 
 
 def _right(value: Any, hint: Any) -> Any:
@@ -126,6 +126,11 @@ def _right(value: Any, hint: Any) -> Any:
         except ValueError:
             return value
     return value
+
+
+def _is_sequence(kind: Any) -> bool:
+    """Tell an abstract type that lists have."""
+    return isinstance(kind, ABCMeta) and issubclass(list, kind)
 
 
 def _is_member(value: Any, kind: type[Enum]) -> bool:

@@ -84,8 +84,7 @@ class Trainer(FromSettings, SavingTrainer):
         optimizer_cls_and_kwargs: Class of the optimizer and its arguments, in place of those that ``args`` ask for.
 
     Raises:
-        TypeError: The model is no span marker model, a data set is none that is supported, or an argument is unknown or
-            has a value of another type.
+        TypeError: The model, a data set or an argument is of another type, or an argument unknown.
         ValueError: Labels cannot be found, the given optimizer does not know the classifier that they need, a data set
             has a transform, or ``negative_span_ratio`` is out of range.
     """

@@ -2,6 +2,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import torch
 import yaml
 from conftest import make_dataset
 from datasets import DatasetDict
-from tiny_models import give_opinions
+from tiny_models import assert_close, give_opinions
 
 import span_marker_cli
 from span_marker import SpanMarkerModel, read_dataset, write_dataset
@@ -121,10 +122,18 @@ def test_help_is_answered_at_once():
     assert {"torch", "transformers", "datasets", "numpy", "span_marker"} & {*loaded.split()} == set()
 
 
-def test_the_script_and_the_modules_are_the_same_program():
-    declared = re.search(r'\[project\.scripts\]\nspan-marker = "(\S+):main"', (ROOT / "pyproject.toml").read_text())
-    assert declared[1] == "span_marker_cli"
-    assert run_program("-m", "span_marker_cli", "--help")[1] == run_program("-m", "span_marker", "--help")[1]
+def test_the_script_and_the_modules_are_the_same_program(monkeypatch, capsys):
+    declared = re.search(r'\[project\.scripts\]\nspan-marker = "(\S+):(\S+)"', (ROOT / "pyproject.toml").read_text())
+    assert declared.groups() == ("span_marker_cli", "main")
+    assert main is span_marker_cli.main
+    monkeypatch.setattr(sys, "argv", ["span-marker", "train", "--help"])
+    outputs = []
+    for name in ("span_marker", "span_marker_cli"):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            runpy.run_module(name, run_name="__main__")
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert "usage: span-marker train" in outputs[0]
 
 
 def test_plain_tables_are_aligned():
@@ -235,13 +244,18 @@ def test_push(trained, hub, capsys):
     assert {"handler.py", "model.safetensors", "README.md"} <= hub.files("ada/model").keys()
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_export(trained, corpus, tmp_path, capsys):
-    pytest.importorskip("onnxruntime")
-    assert main(["export", str(trained), str(tmp_path / "onnx"), "--data", str(corpus)]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report == json.loads((tmp_path / "onnx" / "parity.json").read_text(encoding="utf-8"))
-    assert "f1" in report
+def test_export(trained, corpus, tmp_path, capsys, monkeypatch):
+    given = []
+
+    def export(model, format, folder, *, quantize, dataset):
+        given.extend([format, folder, quantize, dataset and len(dataset)])
+        return {"f1": {"before": 1.0}}
+
+    monkeypatch.setattr(SpanMarkerModel, "export", export)
+    assert main(["export", str(trained), "to", "--quantize", "int8", "--data", str(corpus), "--split", "train"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"f1": {"before": 1.0}}
+    assert main(["export", str(trained), "to"]) == 0
+    assert given == ["onnx", "to", "int8", 6, "onnx", "to", None, None]
 
 
 # ---- predict ----
@@ -295,6 +309,37 @@ def test_predict_refuses_to_tag_texts(trained, stdin, capsys):
     stdin("Paris\n")
     assert main(["predict", str(trained), "--to", "conll"]) == 2
     assert "standard input, line 1: a text has no words to tag" in capsys.readouterr().err
+
+
+def test_predict_with_document_context(trained, tmp_path, capsys):
+    model = SpanMarkerModel.from_pretrained(trained)
+    model.config.trained_with_document_context = True
+    model.save_pretrained(tmp_path / "model")
+    data = make_dataset(documents=True).remove_columns("ner_tags")
+    data.to_json(tmp_path / "in.jsonl")
+    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "in.jsonl")]) == 0
+    found = [json.loads(line)["entities"] for line in capsys.readouterr().out.splitlines()]
+    assert_close(found, model.predict(data, batch_size=32))
+    alone = model.predict(data.select_columns("tokens"), batch_size=32)
+    assert [[entity["score"] for entity in row] for row in found] != [
+        [entity["score"] for entity in row] for row in alone
+    ]
+
+
+# ---- Data on the Hub ----
+
+
+def test_data_sets_on_the_hub(hub, tmp_path, capsys):
+    rows = "".join(
+        json.dumps(row) + "\n" for row in ({"tokens": ["a"], "tags": ["B-X"]}, {"tokens": ["b"], "tags": ["O"]})
+    )
+    card = "configs: [{config_name: one, data_files: one.jsonl}, {config_name: two, data_files: two.jsonl}]"
+    files = {"one.jsonl": rows.encode(), "two.jsonl": rows.replace("B-X", "B-Y").encode()}
+    hub.create("org/data", "dataset", files=files | {"README.md": f"---\n{card}\n---\n".encode()})
+    assert main(["check", "org/data", "--subset", "two", "--column", "tags", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["splits"]["train"]["types"] == {"Y": 1}
+    assert main(["check", "org/data", "--subset", "two"]) == 2
+    assert "has no column 'ner_tags' with the tags, but tokens, tags" in capsys.readouterr().err
 
 
 # ---- evaluate ----
@@ -411,6 +456,18 @@ def test_train_pushes_the_configuration_with_the_model(settings, hub, tmp_path):
     settings["training"] |= {"push_to_hub": True, "hub_model_id": "ada/trained"}
     assert main(["train", write_settings(settings, tmp_path / "settings.yaml")]) == 0
     assert {"span_marker.yaml", "model.safetensors", "README.md"} <= hub.files("ada/trained").keys()
+
+
+def test_sections_hold_settings_by_name(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text("training: 3\n", encoding="utf-8")
+    assert main(["train", str(tmp_path / "a.yaml")]) == 2
+    assert "training is 3. Expected settings by name." in capsys.readouterr().err
+
+
+def test_training_needs_its_split(settings, corpus, tmp_path, capsys):
+    (corpus / "train.jsonl").unlink()
+    assert main(["train", write_settings(settings, tmp_path / "settings.yaml")]) == 2
+    assert "are validation, test. Choose one with data.train=." in capsys.readouterr().err
 
 
 # ---- Search ----

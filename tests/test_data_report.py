@@ -310,6 +310,9 @@ def test_check_finds_what_a_file_holds(tmp_path, capsys):
 
 def test_check_finds_nothing_wrong(tmp_path, capsys, tiny_encoder):
     make_dataset().save_to_disk(tmp_path / "saved")
+    assert main(["check", str(tmp_path / "saved"), "--encoder", tiny_encoder, "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)["splits"]["train"]
+    assert values["tokenizer"]["text_lengths"]["largest"] > values["sentence_lengths"]["largest"] == 7
     assert main(["check", str(tmp_path / "saved"), "--encoder", tiny_encoder]) == 0
     captured = capsys.readouterr()
     assert "Problem" not in captured.out

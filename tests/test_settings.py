@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Literal
 
@@ -39,6 +40,8 @@ HINTS = {
         ("no", Interval, True),
         (["a"], list[str], True),
         (["a", 1], list[str], False),
+        (["a"], Sequence[str] | None, True),
+        ("a", Sequence[str] | None, False),
         ("a", list[str], False),
         ({}, dict, True),
         ("x", Literal["x", 1], True),
@@ -56,6 +59,7 @@ def test_accepts(value, hint, expected):
         (float, "a number"),
         (None | int, "a whole number or nothing"),
         (list[str], "a list"),
+        (Sequence[str] | None, "a list or nothing"),
         (Interval | str, "one of 'no', 'steps'"),
         (Literal["x", 1], "'x' or 1"),
         (Interval, "one of 'no', 'steps'"),

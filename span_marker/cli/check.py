@@ -41,4 +41,4 @@ def run(options: Namespace) -> int:
             print(f"{'Problem' if finding.is_problem else 'Note'}: {finding.text}")
     problems = sum(finding.is_problem for finding in report.findings)
     print(f"Problems: {problems}.", file=sys.stderr)
-    return PROBLEMS if problems else DONE
+    return PROBLEMS if report.has_problems else DONE
