@@ -392,7 +392,7 @@ def _require_span_marker_model(model: Any) -> None:
     """Refuse a model of another kind."""
     if not isinstance(model, SpanMarkerModel):
         raise TypeError(
-            f"The model is of type {type(model).__name__}. Expected a SpanMarkerModel, from its from_pretrained."
+            f"The model is of type {type(model).__name__}. Expected what SpanMarkerModel.from_pretrained returns."
         )
     if model.tokenizer is None:
         raise ValueError(

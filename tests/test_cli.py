@@ -320,6 +320,8 @@ def test_predict_with_document_context(trained, tmp_path, capsys):
     assert main(["predict", str(tmp_path / "model"), str(tmp_path / "in.jsonl")]) == 0
     found = [json.loads(line)["entities"] for line in capsys.readouterr().out.splitlines()]
     assert_close(found, model.predict(data, batch_size=32))
+    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "in.jsonl"), "--to", "conll"]) == 0
+    assert capsys.readouterr().out.startswith("# newdoc id = 0\n# sent_id = 0\nAda\t")
     alone = model.predict(data.select_columns("tokens"), batch_size=32)
     assert [[entity["score"] for entity in row] for row in found] != [
         [entity["score"] for entity in row] for row in alone

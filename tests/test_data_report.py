@@ -125,6 +125,12 @@ def test_numbers_need_names():
     with pytest.raises(ValueError, match="numbers without names"):
         check_dataset(numbers)
     assert check_dataset(numbers, labels=["O", "B-PER"]).splits["train"].types == {"PER": 1}
+    with pytest.raises(ValueError, match="has no 'O'"):
+        check_dataset(numbers, labels=["B-LOC", "B-PER"])
+
+
+def test_tags_without_the_outside():
+    assert check_dataset(tagged("a/B-PER b/I-PER")).splits["train"].types == {"PER": 1}
 
 
 def test_spans():

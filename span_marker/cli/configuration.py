@@ -80,10 +80,9 @@ class Configuration:
         for setting in settings:
             _merge(merged, _read_file(Path(setting)) if _is_file(setting) else _read_setting(setting))
         _merge(merged, defaults)
-        known = [section.name for section in fields(cls)]
         for name in merged:
-            if name not in known:
-                raise TypeError(f"There is no section {name!r}. {nearest(name, known)}")
+            if name not in _sections():
+                raise TypeError(f"There is no section {name!r}. {nearest(name, _sections())}")
         return cls(**{name: {} if values is None else values for name, values in merged.items()})
 
     def to_yaml(self, comment: str) -> str:

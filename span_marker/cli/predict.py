@@ -137,7 +137,8 @@ def _tagged(results: Iterable[tuple[_Item, list[Prediction]]]) -> Iterator[Sente
         if isinstance(item.given, str):
             raise ValueError(f"{item.where}: a text has no words to tag. Write jsonl, or read 'tokens' or conll.")
         spans = [(entity["word_start_index"], entity["word_end_index"], entity["label"]) for entity in entities]
-        yield Sentence(item.given, tags_of(spans, len(item.given)), ids=item.ids, file=item.where)
+        ids = {name: str(value) for name, value in item.ids.items()}
+        yield Sentence(item.given, tags_of(spans, len(item.given)), ids=ids, file=item.where)
 
 
 _READERS: dict[str, Callable[[_Lines, str], Iterator[_Item]]] = {

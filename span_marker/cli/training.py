@@ -78,7 +78,5 @@ def load_splits(data: dict[str, Any]) -> tuple[dict[str, datasets.Dataset], dict
         if name is not None and name not in found:
             raise ValueError(f"data.{split} is {name!r}, but the splits of {data['path']!r} are {', '.join(found)}.")
     if used["train"] is None:
-        raise ValueError(
-            f"The splits of {data['path']!r} are {', '.join(found)}. Say which is for training: data.train="
-        )
+        raise ValueError(f"The splits of {data['path']!r} are {', '.join(found)}. Choose one with data.train=.")
     return {split: found[name] for split, name in used.items() if name is not None}, used

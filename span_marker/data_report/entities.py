@@ -82,10 +82,9 @@ class EntityReader:
         self._normalizer: LabelNormalizer | None = None
         self._iob1: LabelNormalizer | None = None
         if self.tags is not None and {*self.tags} - {OUTSIDE}:
-            tags = self.tags if OUTSIDE in self.tags else [OUTSIDE, *self.tags]
-            self._normalizer = _normalizer(tags, LabelScheme.from_labels(tags, scheme).scheme)
+            self._normalizer = _normalizer(self.tags, LabelScheme.from_labels(self.tags, scheme).scheme)
             if self.scheme is Scheme.IOB2 and scheme is None:
-                self._iob1 = _normalizer(tags, Scheme.IOB1)
+                self._iob1 = _normalizer(self.tags, Scheme.IOB1)
         read = [] if self._normalizer is None else self._normalizer.scheme.labels
         self.types = [label for label in read if label != OUTSIDE]
         if self.has_spans:
@@ -121,8 +120,7 @@ class EntityReader:
             ValueError: A row is malformed.
         """
         if self.tags is not None:
-            tags = self.tags if self._normalizer is None else list(self._normalizer.scheme.tags)
-            split = resolve_tags(split, self.column, tags)
+            split = resolve_tags(split, self.column, self.tags)
         kept = [name for name in (TOKENS, NER_TAGS, SPANS) if name in split.column_names]
         rows = split.select_columns(kept).with_format("arrow")
         for first in range(0, len(rows), _BATCH):
@@ -159,7 +157,7 @@ def _find_tags(splits: Mapping[str, datasets.Dataset], column: str, labels: Sequ
                 "as `labels`."
             )
         tags |= dict.fromkeys(found or ())
-    return list(tags)
+    return list(tags) if OUTSIDE in tags else [OUTSIDE, *tags]
 
 
 def _normalizer(tags: Sequence[str], scheme: Scheme) -> LabelNormalizer:
