@@ -1,5 +1,6 @@
 """What the tags of a data set hold: counts to log before training, and what is wrong with them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from span_marker.schemes import LabelScheme
@@ -17,18 +18,19 @@ class MalformedTags:
     count: int
     examples: list[tuple[int, int, str, str]]
 
-    def message(self, dataset_name: str = "data") -> str | None:
+    def message(self, dataset_name: str = "data", place: Callable[[int], str] = "row {}".format) -> str | None:
         """Describe the transitions for a warning.
 
         Args:
             dataset_name: What to call the data set.
+            place: Names the place of a sentence, given its index.
 
         Returns:
             The text, or ``None`` if there is nothing to warn of.
         """
         if not self.count:
             return None
-        places = "; ".join(f"row {row}, word {word}: {before} {tag}" for row, word, before, tag in self.examples)
+        places = "; ".join(f"{place(row)}, word {word}: {before} {tag}" for row, word, before, tag in self.examples)
         return (
             f"{self.count:,} transitions between tags of the {dataset_name} set break the tagging scheme. They are "
             f"repaired as conlleval does: a new entity begins wherever the type changes or an entity ended before "

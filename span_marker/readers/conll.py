@@ -89,11 +89,29 @@ def read(path: Path, options: ReadOptions) -> Iterator[Sentence]:
     Raises:
         ValueError: A line has not as many columns as the first, or an empty word or tag.
     """
+    yield from read_lines(numbered_lines(path, options.encoding), path, options)
+
+
+def read_lines(numbered: Iterable[tuple[int, str]], path: Path, options: ReadOptions) -> Iterator[Sentence]:
+    """Read the lines of a column file.
+
+    Args:
+        numbered: Numbers of the lines, and the lines without their ends.
+        path: What errors call the file.
+        options: As in [`read`]. With the same column for words and tags the tags are not looked at, and there may be
+            but one column.
+
+    Yields:
+        The sentences.
+
+    Raises:
+        ValueError: As in [`read`].
+    """
     reader = _LineReader(path, options)
     documents = Documents()
     lines: list[str] = []
     first = 1
-    for number, line in numbered_lines(path, options.encoding):
+    for number, line in numbered:
         if line.strip(" \t"):
             lines.append(line)
             continue
@@ -159,6 +177,8 @@ class _LineReader:
         """Tell a comment from a word that begins with a number sign."""
         if _COMMENT.match(line):
             return True
+        if self._token == self._tag:
+            return False
         return "\t" not in line and (self._delimiter == "\t" or not _WORD_AND_TAG.search(line))
 
     def _settle(self, line: str, number: int) -> None:
@@ -168,7 +188,8 @@ class _LineReader:
         self._first = number
         self._delimiter = self._delimiter or ("\t" if "\t" in line else " ")
         self._width = len(self._split([line])[0])
-        needed = max(2, *(column + 1 if column >= 0 else -column for column in (self._token, self._tag)))
+        least = 1 if self._token == self._tag else 2
+        needed = max(least, *(column + 1 if column >= 0 else -column for column in (self._token, self._tag)))
         if self._width < needed:
             raise ValueError(
                 f"{place(self._path, number)}: {count_columns(self._width)}, separated by {self._delimiter!r}. "
@@ -224,15 +245,28 @@ def write(sentences: Iterable[Sentence], path: Path) -> None:
     Raises:
         ValueError: A sentence is empty, its entities overlap, or the file cannot hold one of its words or ids.
     """
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        write_lines(sentences, file.write)
+
+
+def write_lines(sentences: Iterable[Sentence], write_text: Callable[[str], object]) -> None:
+    """Write the lines of a column file.
+
+    Args:
+        sentences: The sentences.
+        write_text: Writes text.
+
+    Raises:
+        ValueError: As in [`write`].
+    """
     document = None
     unwritable = re.compile(rf"{WHITESPACE.pattern}|^-DOCSTART-$", re.MULTILINE)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for sentence in sentences:
-            tags = flat_tags(sentence, "a column file")
-            require_words(sentence, unwritable, "a column file", tags)
-            document = write_ids(sentence, document, file.write)
-            rows = zip(sentence.tokens, tags, strict=True)
-            file.write("\n".join(map("\t".join, rows)) + "\n\n")
+    for sentence in sentences:
+        tags = flat_tags(sentence, "a column file")
+        require_words(sentence, unwritable, "a column file", tags)
+        document = write_ids(sentence, document, write_text)
+        rows = zip(sentence.tokens, tags, strict=True)
+        write_text("\n".join(map("\t".join, rows)) + "\n\n")
 
 
 def require_words(sentence: Sentence, unwritable: re.Pattern[str], what: str, tags: Sequence[str] = ()) -> None:

@@ -28,6 +28,7 @@ class ReadOptions:
         encoding: Encoding of text files.
         split_words: Splits texts into words.
         misaligned: Takes note of entities that do not begin and end with a word.
+        keep_tags: Whether tags stay as they are.
     """
 
     labels: Sequence[str] | None = None
@@ -39,6 +40,7 @@ class ReadOptions:
     encoding: str = "utf-8"
     split_words: WordSplitter = split_at_punctuation
     misaligned: Misalignments = field(default_factory=Misalignments)
+    keep_tags: bool = False
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -48,6 +50,10 @@ class ReadOptions:
         ):
             if value not in choices:
                 raise ValueError(f"{name}={value!r}. Choose one of {', '.join(map(repr, choices))}.")
+        if self.keep_tags and self.entity_column is not None:
+            raise ValueError(
+                f"keep_tags=True, but entity_column={self.entity_column!r} asks for another form. Leave one out."
+            )
 
 
 def choose_splitter(split_words: str | WordSplitter) -> WordSplitter:

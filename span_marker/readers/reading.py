@@ -34,6 +34,7 @@ def read_dataset(
     encoding: str = "utf-8",
     split_words: str | WordSplitter = "punctuation",
     align: str = "error",
+    keep_tags: bool = False,
     cache_dir: str | PathLike[str] | None = None,
 ) -> datasets.Dataset | datasets.DatasetDict:
     """Read a data set of named entities from files of any format.
@@ -58,6 +59,7 @@ def read_dataset(
             a function such as `SpanMarkerTokenizer.words`.
         align: What to do with entities that do not begin and end with a word: "error", "snap" (extend them to whole
             words) or "drop" (leave them out); all are listed.
+        keep_tags: Whether tags stay as they are in the files, in their own scheme and with what is wrong with them.
         cache_dir: Folder for the Arrow files. ``None``: one that is removed when the program ends.
 
     Returns:
@@ -79,6 +81,7 @@ def read_dataset(
         encoding=encoding,
         split_words=choose_splitter(split_words),
         misaligned=Misalignments(align),
+        keep_tags=keep_tags,
     )
     if format is not None:
         require_format(format)

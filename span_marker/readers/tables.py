@@ -62,7 +62,8 @@ class TableMaker:
     """
 
     def __init__(self, options: ReadOptions) -> None:
-        self._tags = TagReader(options.labels, options.scheme)
+        self._tags = TagReader(options.labels, options.scheme, keep=options.keep_tags)
+        self._keep_tags = options.keep_tags
         self._entity_column = options.entity_column
         self.has_both = False
         """Whether a sentence had tags and spans that differ, so that neither can stand for the other."""
@@ -154,6 +155,9 @@ class TableMaker:
         self, sentence: Sentence, tags: list[str] | None, spans: list[Span] | None
     ) -> tuple[list[str] | None, list[Span] | None]:
         """Write a sentence's entities in the form that is wanted; in that of the file and as tags where none is."""
+        if self._keep_tags:
+            self.has_both = self.has_both or (tags is not None and spans is not None)
+            return tags, spans
         if self._entity_column == "spans":
             return None, spans_of(tags or ()) if spans is None else spans
         if self._entity_column == "ner_tags" and tags is not None:

@@ -35,11 +35,13 @@ class TagReader:
     Args:
         labels: All tags that may occur, by id. ``None``: any.
         scheme: Their scheme. ``None``: it is told by the prefixes of the tags.
+        keep: Whether to leave tags as they are, except that numbers get names.
     """
 
-    def __init__(self, labels: Sequence[str] | None, scheme: Scheme | None) -> None:
+    def __init__(self, labels: Sequence[str] | None, scheme: Scheme | None, *, keep: bool = False) -> None:
         self.labels = None if labels is None else list(labels)
         self.scheme = scheme
+        self.keep = keep
         self.types = None if labels is None else set(LabelScheme.from_labels(labels, scheme).types)
         self._letters: set[str] = set()
         self._is_iob1 = True
@@ -64,6 +66,8 @@ class TagReader:
         if pa.types.is_integer(flat.type):
             flat = self._names(flat, lengths, where)
             tags = _lists(flat, lengths)
+        if self.keep:
+            return tags
         encoded = pc.dictionary_encode(flat)
         names: list[str] = encoded.dictionary.to_pylist()
         ids: IntArray = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

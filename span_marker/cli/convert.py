@@ -1,0 +1,44 @@
+"""``span-marker convert``: data sets to another format."""
+
+import sys
+from argparse import Namespace
+
+import datasets
+
+from span_marker.cli.data import choose_split, load_data
+from span_marker.label_columns import NER_TAGS
+from span_marker.readers import write_dataset
+from span_marker_cli.parsers import reading_options
+
+
+def run(options: Namespace) -> int:
+    """Convert a data set.
+
+    Args:
+        options: What the command was given.
+
+    Returns:
+        Exit status.
+
+    Raises:
+        ValueError: The data set cannot be read, or the format cannot hold it.
+        OSError: A file is missing, or cannot be written.
+    """
+    reading = reading_options(options)
+    if options.entity_column is not None:
+        reading["entity_column"] = options.entity_column
+    splits = load_data(options.data, **reading)  # type: ignore[arg-type]
+    if options.column != NER_TAGS:
+        splits = {
+            name: split.remove_columns([NER_TAGS] if NER_TAGS in split.column_names else []).rename_column(
+                options.column, NER_TAGS
+            )
+            for name, split in splits.items()
+        }
+    if options.split or len(splits) == 1:
+        write_dataset(choose_split(splits, options.split), options.target, options.to)
+    else:
+        write_dataset(datasets.DatasetDict(splits), options.target, options.to)
+    sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items() if options.split in (None, name))
+    print(f"Sentences written to {options.target}: {sizes}.", file=sys.stderr)
+    return 0

@@ -1,0 +1,48 @@
+"""``span-marker evaluate``: the scores of a model on a data set."""
+
+import json
+import sys
+from argparse import Namespace
+from contextlib import redirect_stdout
+from tempfile import TemporaryDirectory
+
+import torch
+
+from span_marker.cli.data import choose_split, load_data
+from span_marker.cli.tables import print_metrics
+from span_marker.modeling import SpanMarkerModel
+from span_marker.trainer import Trainer
+from span_marker_cli.parsers import reading_options
+
+_PREFIX = "eval"
+
+
+def run(options: Namespace) -> int:
+    """Score a model.
+
+    Args:
+        options: What the command was given.
+
+    Returns:
+        Exit status.
+
+    Raises:
+        ValueError: The data set cannot be read, or its tags are not the model's.
+        OSError: The model or the data set is missing.
+    """
+    dataset = choose_split(load_data(options.data, **reading_options(options)), options.split)  # type: ignore[arg-type]
+    model = SpanMarkerModel.from_pretrained(options.model)
+    with TemporaryDirectory() as folder, redirect_stdout(sys.stderr):  # what transformers prints is no result
+        settings = {
+            "output_dir": folder,
+            "per_device_eval_batch_size": options.batch_size,
+            "dataloader_pin_memory": torch.cuda.is_available(),
+            "disable_tqdm": not sys.stderr.isatty(),
+            "report_to": "none",
+        }
+        metrics = Trainer(model, settings, column=options.column).evaluate(dataset, metric_key_prefix=_PREFIX)
+    if options.json:
+        print(json.dumps(metrics, indent=2))
+    else:
+        print_metrics(f"{len(dataset):,} sentences of {options.data}", metrics, _PREFIX)
+    return 0

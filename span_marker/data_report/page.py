@@ -1,0 +1,25 @@
+"""A report as a web page that needs no other file."""
+
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from span_marker.data_report.report import DataReport
+from span_marker.data_report.tables import tables_of
+
+_TEMPLATE = Path(__file__).with_name("page.html.jinja")
+
+
+def write_page(report: DataReport, title: str) -> str:
+    """Write a report as a web page.
+
+    Args:
+        report: The report.
+        title: Title of the page.
+
+    Returns:
+        HTML. What comes from the data is escaped.
+    """
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    return template.render(report=report, title=title, tables=list(tables_of(report)))
