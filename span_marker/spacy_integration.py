@@ -12,7 +12,7 @@ import torch
 from datasets import Dataset
 from spacy.language import Language
 from spacy.scorer import get_ner_prf
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
@@ -27,8 +27,8 @@ class SpacySpanMarkerWrapper:
 
     A document is predicted sentence by sentence if something before in the pipeline sets sentence boundaries, such as
     the parser, the senter or the sentencizer, and otherwise as a whole, in windows. A model that was trained with
-    document-level context gets each sentence's neighbours. Entities begin and end with spaCy's tokens; their
-    probabilities are in ``Span._.score``.
+    document-level context gets each sentence's neighbours. Entities begin and end with spaCy's tokens, but not with
+    whitespace; their probabilities are in ``Span._.score``.
 
     Args:
         model: Folder or name of the model. It is loaded when it is needed first, so that a pipeline that was saved
@@ -102,29 +102,32 @@ class SpacySpanMarkerWrapper:
 
     def _annotate(self, docs: list[Doc]) -> None:
         """Add entities to documents."""
-        sentences = [(index, sentence) for index, doc in enumerate(docs) for sentence in _sentences(doc)]
-        columns: dict[str, Any] = {"tokens": [[token.text for token in sentence] for _, sentence in sentences]}
+        sentences = [(index, _words(sentence)) for index, doc in enumerate(docs) for sentence in _sentences(doc)]
+        columns: dict[str, Any] = {"tokens": [[token.text for token in words] for _, words in sentences]}
         if self.model.config.trained_with_document_context:
             columns[DOCUMENT_ID] = [index for index, _ in sentences]
-            columns[SENTENCE_ID] = [sentence.start for _, sentence in sentences]
+            columns[SENTENCE_ID] = list(range(len(sentences)))
         predictions: Any = self.model.predict(Dataset.from_dict(columns), batch_size=self.batch_size)
-        found: list[list[Span]] = [[] for _ in docs]
-        for (index, sentence), entities in zip(sentences, predictions, strict=True):
+        found: list[dict[Span, float]] = [{} for _ in docs]
+        for (index, words), entities in zip(sentences, predictions, strict=True):
             for entity in entities:
-                start, end = entity["word_start_index"], entity["word_end_index"]
-                span = Span(docs[index], sentence.start + start, sentence.start + end, label=entity["label"])
-                span._.score = entity["score"]
-                found[index].append(span)
-        for doc, spans in zip(docs, found, strict=True):
-            self._set(doc, spans)
+                first, last = words[entity["word_start_index"]], words[entity["word_end_index"] - 1]
+                span = Span(docs[index], first.i, last.i + 1, label=entity["label"])
+                found[index][span] = entity["score"]
+        for doc, scores in zip(docs, found, strict=True):
+            self._set(doc, scores)
 
-    def _set(self, doc: Doc, spans: list[Span]) -> None:
-        """Set a document's entities."""
-        if self.spans_key is not None:
-            doc.spans[self.spans_key] = spans
+    def _set(self, doc: Doc, scores: dict[Span, float]) -> None:
+        """Set a document's entities: those found, with their scores."""
         kept = [] if self.overwrite_entities else list(doc.ents)
         taken = {token.i for entity in kept for token in entity}
-        doc.set_ents(kept + [span for span in spans if taken.isdisjoint(range(span.start, span.end))])
+        added = [span for span in scores if taken.isdisjoint(range(span.start, span.end))]
+        doc.set_ents(kept + added)
+        if self.spans_key is not None:
+            doc.spans[self.spans_key] = list(scores)
+        # A score belongs to a place: that of an entity which is left out would become that of the one which stays.
+        for span in added if self.spans_key is None else scores:
+            span._.score = scores[span]
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Score predicted documents as spaCy scores its own entity recognizer; `nlp.evaluate` calls it.
@@ -165,6 +168,11 @@ class SpacySpanMarkerWrapper:
 def _sentences(doc: Doc) -> Iterable[Span]:
     """Cut a document into sentences, if it says where they begin."""
     return doc.sents if doc.has_annotation("SENT_START") else [doc[:]] if len(doc) else []
+
+
+def _words(sentence: Span) -> list[Token]:
+    """List the tokens of a sentence that are words: spaCy makes tokens of repeated spaces and of line breaks too."""
+    return [token for token in sentence if not token.is_space]
 
 
 @Language.factory(  # type: ignore[untyped-decorator, unused-ignore]

@@ -6,7 +6,8 @@ import torch
 from spacy import displacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
-from tiny_models import TEXTS, give_opinions
+from tiny_models import TEXTS, give_opinions, make_model
+from tokenizers_zoo import byte_level_bpe
 
 from span_marker import SpanMarkerModel
 from span_marker.spacy_integration import SpacySpanMarkerWrapper
@@ -114,6 +115,25 @@ def test_entities_that_are_there(make):
     assert len(doc.ents) > 1
     component.overwrite_entities = True
     assert "VERB" not in {entity.label_ for entity in component(documents(make())).ents}
+
+
+def test_regression_an_entity_that_stays_keeps_its_score(make):
+    nlp = make()
+    found = nlp(TEXTS[0]).ents[0]
+    doc = nlp.make_doc(TEXTS[0])
+    doc.ents = [Span(doc, found.start, found.end, "MINE")]
+    assert entities(nlp.get_pipe("span_marker")(doc))[0] == (found.start, found.end, "MINE", None)
+
+
+def test_regression_no_entity_begins_or_ends_with_whitespace(tmp_path):
+    make_model(tmp_path / "encoder", byte_level_bpe(add_prefix_space=True), "roberta", -100.0).save_pretrained(tmp_path)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("span_marker", config={"model": str(tmp_path)})
+    plain, spaced, empty = nlp.pipe(["Ada lives in London", "Ada  lives\n\nin   London \n", " \n"])
+    assert [token.is_space for token in spaced].count(True) == 4
+    assert [entity.text.split() for entity in spaced.ents] == [entity.text.split() for entity in plain.ents]
+    assert not any(entity[edge].is_space for entity in spaced.ents for edge in (0, -1))
+    assert not empty.ents
 
 
 def test_span_groups(make):
