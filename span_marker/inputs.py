@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import datasets
+import torch
 from datasets import Dataset, IterableDataset
 from transformers.utils import logging
 
@@ -15,6 +17,7 @@ logger = logging.get_logger(__name__)
 
 WINDOW: Final = 1024
 """Sentences of a stream that are looked at together."""
+_IterableColumn: Final = getattr(datasets.iterable_dataset, "IterableColumn", IterableDataset)  # from datasets 4 on
 _LONGEST_WORD: Final = 40
 _SENTENCE_ENDS: Final = ("\u3002", "\uff01", "\uff1f")  # of Chinese and Japanese
 
@@ -69,7 +72,7 @@ def parse_inputs(inputs: Any, is_split_into_words: bool | None) -> Inputs:
 
 def is_stream(inputs: Any) -> bool:
     """Tell whether inputs come one after the other, and may be more than memory holds."""
-    return isinstance(inputs, Iterator | IterableDataset)
+    return isinstance(inputs, Iterator | IterableDataset | _IterableColumn | torch.utils.data.IterableDataset)
 
 
 def read_stream(stream: Iterable[Any], is_split_into_words: bool | None, size: int = WINDOW) -> Iterator[Inputs]:
@@ -88,6 +91,8 @@ def read_stream(stream: Iterable[Any], is_split_into_words: bool | None, size: i
         ValueError: A row lacks a column, a document goes on after others, or items are not what
             ``is_split_into_words`` says.
     """
+    if isinstance(stream, IterableDataset):
+        stream = stream.with_format(None)
     window: list[Any] = []
     first_row, read_documents = 0, set[Any]()
     for item in stream:
@@ -117,6 +122,12 @@ def _parse_window(
         if missing:
             given = ", ".join(item) if isinstance(item, Mapping) else f"{item!r:.60}"
             raise ValueError(f"Row {row} of the stream needs {missing[0]!r}, but it is {given}.")
+        for name in ids:
+            if isinstance(item[name], list | tuple | Mapping | None):
+                raise ValueError(
+                    f"Row {row} of the stream has the {name} {item[name]!r:.60}. Expected a number, a date or a "
+                    "string: give every row one, or leave both columns out."
+                )
     columns = {name: [item[name] for item in items] for name in ("tokens", *ids)}
     documents = dict.fromkeys(columns.get(DOCUMENT_ID, ()))
     if again := read_documents & documents.keys():
@@ -139,7 +150,9 @@ def _suspect_texts(words: list[str]) -> None:
         )
 
 
-_EXPECTED: Final = "Expected a text, a list of texts, a list of words, a list of lists of words, or a Dataset"
+_EXPECTED: Final = (
+    "Expected a text, a list of texts, a list of words, a list of lists of words, a Dataset or an iterator"
+)
 
 
 def _require_agreement(sentences: list[Any], is_split_into_words: bool | None) -> None:

@@ -34,7 +34,7 @@ class SpanMarkerPipeline(Pipeline):  # type: ignore[misc]
 
         Args:
             inputs: What ``SpanMarkerModel.predict`` takes, or any data set of texts, such as a `KeyDataset`.
-            *args: Ignored.
+            *args: None are taken: several inputs are a list.
             **kwargs: ``batch_size``; the arguments of ``SpanMarkerModel.predict``; and ``output_format``:
                 "span-marker" for its output, or "token-classification" for dictionaries of ``entity_group``, ``score``,
                 ``word``, ``start`` and ``end``, as transformers' pipeline of that name returns them.
@@ -43,11 +43,13 @@ class SpanMarkerPipeline(Pipeline):  # type: ignore[misc]
             The entities of one input, a list of them for each of several, or an iterator of these for an iterator.
 
         Raises:
-            TypeError: Inputs in another form, or an argument that is not known.
+            TypeError: Inputs in another form or not in one argument, or an argument that is not known.
             ValueError: Another output format, or a value out of range.
         """
-        batch_size = kwargs.pop("batch_size", None) or self._batch_size or 1
+        batch_size = next(size for size in (kwargs.pop("batch_size", None), self._batch_size, 1) if size is not None)
         kwargs.pop("num_workers", None)
+        if args:
+            raise TypeError(f"The pipeline got {len(args) + 1} inputs one by one. Pass several as one list.")
         forward, output = self._sanitize_parameters(**kwargs)[1:]
         settings = {**self._forward_params, **forward, "batch_size": batch_size}
         is_words = {**self._postprocess_params, **output}.get("output_format", TASK)

@@ -61,6 +61,8 @@ def test_rows_without_documents():
         ([{"words": ["a"]}], ValueError, "Row 0 of the stream needs 'tokens', but it is words"),
         ([*ROWS[:4], {"tokens": ["a"], "document_id": 2}], ValueError, "Row 4 of the stream needs 'sentence_id'"),
         ([*ROWS[:2], "a"], ValueError, "Row 2 of the stream needs 'tokens', but it is 'a'"),
+        ([*ROWS[:4], ROWS[4] | {"sentence_id": None}], ValueError, "Row 4 of the stream has the sentence_id None"),
+        ([*ROWS[:4], ROWS[4] | {"document_id": [2]}], ValueError, r"Row 4 of the stream has the document_id \[2\]"),
         ([*ROWS[:5], ROWS[0]], ValueError, "Row 5 of the stream goes on with document 0 after others"),
     ],
     ids=repr,
@@ -91,6 +93,25 @@ def test_an_iterable_data_set_gives_what_a_data_set_gives(predictor):
     rows = Dataset.from_list([row | {"tokens": SENTENCES[0] + [str(index)]} for index, row in enumerate(ROWS)])
     streamed = predictor.predict(rows.to_iterable_dataset())
     assert_close(list(streamed), predictor.predict(rows))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "arrow", "pandas"])
+def test_regression_the_format_of_an_iterable_data_set_does_not_matter(predictor, kind):
+    rows = Dataset.from_list(ROWS)
+    assert_close(list(predictor.predict(rows.to_iterable_dataset().with_format(kind))), predictor.predict(rows))
+    again = Dataset.from_list([*ROWS[:4], ROWS[0]]).to_iterable_dataset().with_format(kind)
+    with pytest.raises(ValueError, match="Row 4 of the stream goes on with document 0 after others"):
+        list(read_stream(again, None, 2))
+
+
+def test_regression_other_iterables_that_stream(predictor):
+    class Texts(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(TEXTS)
+
+    assert_close(list(predictor.predict(Texts())), predictor.predict(TEXTS))
+    column = Dataset.from_dict({"text": TEXTS}).to_iterable_dataset()["text"]
+    assert_close(list(predictor.predict(column)), predictor.predict(TEXTS))
 
 
 def test_a_stream_is_read_as_results_are_asked_for(predictor):

@@ -85,6 +85,13 @@ def test_unknown_arguments(find):
         find("Ada", output_format="json")
 
 
+def test_regression_what_cannot_be_meant_is_refused(find):
+    with pytest.raises(ValueError, match="batch_size must be at least 1, but it is 0"):
+        find("Ada", batch_size=0)
+    with pytest.raises(TypeError, match="The pipeline got 2 inputs one by one"):
+        find("Ada", "Paris")
+
+
 def test_saving(find, tmp_path, model):
     find.save_pretrained(tmp_path)
     assert SpanMarkerModel.from_pretrained(tmp_path).predict(TEXTS[0]) == model.predict(TEXTS[0])
