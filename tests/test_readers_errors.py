@@ -266,6 +266,12 @@ def test_overlapping_entities_where_tags_are_wanted(tmp_path):
     assert not (tmp_path / "a.conll").exists()
 
 
+def test_regression_offsets_that_are_truth_values(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"tokens": ["Ada", "lives"], "spans": [[false, true, "PER"]]}\n')
+    assert message_of(path).startswith(f"{path}, line 1: the entity [False, True, 'PER'] is malformed.")
+
+
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
@@ -322,8 +328,10 @@ def test_words_that_a_format_cannot_hold(name, word, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["conll", "conllup", "csv", "tsv", "webanno", "brat"])
+@pytest.mark.parametrize("name", ["conll", "conllup", "csv", "tsv", "webanno", "brat", "docbin"])
 def test_sentences_without_words(name, tmp_path):
+    if name == "docbin":
+        pytest.importorskip("spacy")
     dataset = Dataset.from_dict({"tokens": [["a"], []], "ner_tags": [["B-X"], []]})
     with pytest.raises(ValueError, match=r"^Row 1: "):
         write_dataset(dataset, tmp_path / "file", name)

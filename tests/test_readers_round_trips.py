@@ -120,6 +120,13 @@ def test_usual_words_are_held_by_all_formats(name, tmp_path):
     assert compared(found, ("tokens", "ner_tags")) == compared(dataset)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_regression_a_word_like_a_byte_order_mark_begins_the_file(name, tmp_path):
+    skip_without_spacy(name)
+    dataset = flat_dataset([(["\ufeffAda", "lives"], [(0, 1, "PER")])])
+    assert compared(there_and_back(dataset, tmp_path, name), ("tokens", "ner_tags")) == compared(dataset)
+
+
 @pytest.mark.parametrize("name", sorted({*FORMATS} - WITHOUT_IDS))
 def test_documents_and_splits(name, tmp_path):
     skip_without_spacy(name)

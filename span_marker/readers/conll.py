@@ -261,9 +261,11 @@ def write_lines(sentences: Iterable[Sentence], write_text: Callable[[str], objec
     """
     document = None
     unwritable = re.compile(rf"{WHITESPACE.pattern}|^-DOCSTART-$", re.MULTILINE)
-    for sentence in sentences:
+    for number, sentence in enumerate(sentences):
         tags = flat_tags(sentence, "a column file")
         require_words(sentence, unwritable, "a column file", tags)
+        if not number and sentence.tokens[0].startswith("\ufeff"):
+            write_text("\n")  # at the very beginning it would be taken for the file's byte order mark
         document = write_ids(sentence, document, write_text)
         rows = zip(sentence.tokens, tags, strict=True)
         write_text("\n".join(map("\t".join, rows)) + "\n\n")

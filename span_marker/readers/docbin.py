@@ -72,12 +72,14 @@ def write(sentences: Iterable[Sentence], path: Path) -> None:
 
     Raises:
         ImportError: spaCy is not installed.
-        ValueError: A word is empty.
+        ValueError: A sentence or a word is empty.
     """
     spacy = _import_spacy()
     vocab = spacy.vocab.Vocab()
     docs = spacy.tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
     for sentence in sentences:
+        if not sentence.tokens:
+            refuse(sentence, "a DocBin cannot hold a sentence without words. Leave it out, or write JSONL instead.")
         if "" in sentence.tokens:
             refuse(sentence, f"a DocBin cannot hold word {sentence.tokens.index('')}, which is empty.")
         doc = spacy.tokens.Doc(vocab, words=sentence.tokens)

@@ -148,7 +148,7 @@ def read_span(span: Any, where: str) -> Span:
     """
     values = [span.get(name) for name in ("start", "end", "label")] if isinstance(span, dict) else span
     match values:
-        case [int() as start, int() as end, str() as label] if label:
+        case [int() as start, int() as end, str() as label] if label and bool not in (type(start), type(end)):
             return start, end, label
     raise ValueError(
         f"{where}: the entity {span!r:.80} is malformed. Expected [start, end, type], or an object with 'start', 'end' "
