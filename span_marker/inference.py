@@ -106,7 +106,7 @@ def _predict_window(
     results: list[list[Prediction]] = [[] for _ in sentences]
     bar.update(len(sentences) - sum(map(len, source.indices)))
     for indices, batch in zip(source.indices, source.batches(model.device), strict=True):
-        labels, scores = classify_in_windows(partial(classify, model), batch, size)
+        labels, scores = classify_in_windows(partial(classify, model), batch, size, config.outside_id)
         words = encoded.kept_words[indices]
         label_ids = labels.cpu().numpy()
         outrule_blank_ends(label_ids, [blank[index] for index in indices], config.entity_max_length, config.outside_id)

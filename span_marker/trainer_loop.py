@@ -300,7 +300,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         config = self.model.config
         score = partial(score_spans, model, config, self._preprocess_logits)
         with torch.no_grad(), self.compute_loss_context_manager():
-            scored = classify_in_windows(score, inputs, window_size(self.processing_class))
+            scored = classify_in_windows(score, inputs, window_size(self.processing_class), config.outside_id)
         best, probabilities, _, filter_scores = (tensor.cpu().numpy() for tensor in scored)
         blank = [row[:count] for row, count in zip(inputs[BLANK_WORDS].cpu().numpy(), kept_words, strict=True)]
         outrule_blank_ends(best, blank, config.entity_max_length, config.outside_id)

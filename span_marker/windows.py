@@ -48,21 +48,28 @@ class Place(NamedTuple):
     Attributes:
         rows: The sentence of each window. Shape: ``[windows]``.
         spans: Index of each span among its sentence's. Shape: ``[windows, spans]``.
+        is_unread: Whether a span reaches out of its window, which shows the same tokens of a shorter one, so that the
+            model cannot tell them apart. Shape: ``[windows, spans]``.
     """
 
     rows: Tensor
     spans: Tensor
+    is_unread: Tensor
 
 
 def classify_in_windows(
-    classify: Callable[[dict[str, Tensor]], tuple[Tensor, ...]], batch: dict[str, Tensor], size: WindowSize
+    classify: Callable[[dict[str, Tensor]], tuple[Tensor, ...]],
+    batch: dict[str, Tensor],
+    size: WindowSize,
+    outside_id: int,
 ) -> tuple[Tensor, ...]:
     """Classify the spans of a batch with sentences of any length.
 
     Args:
-        classify: Classifies a batch that fits the model; each tensor it returns has the shape ``[batch, spans]``.
+        classify: Classifies a batch that fits the model: label ids and whatever else, ``[batch, spans]`` each.
         batch: The collator's output.
         size: What fits.
+        outside_id: Label of the spans that no window could show to the model.
 
     Returns:
         What ``classify`` returns, for the sentences as they are; zeros for padding.
@@ -75,6 +82,7 @@ def classify_in_windows(
         results = results or tuple(tensor.new_zeros(batch["start_positions"].shape) for tensor in found)
         inside = mask_of(window_batch["num_spans"], place.spans.shape[1])
         target = place.rows[:, None].expand_as(place.spans)[inside], place.spans[inside]
+        found = found[0].masked_fill(place.is_unread, outside_id), *found[1:]
         for result, tensor in zip(results, found, strict=True):
             result[target] = tensor[inside]
     return results
@@ -103,8 +111,7 @@ def cut_into_windows(batch: dict[str, Tensor], size: WindowSize) -> Iterator[tup
         rows, offsets, tokens, spans = zip(*windows[first : first + per_call], strict=True)
         counts = [len(found) for found in spans]
         numbers = torch.tensor([rows, offsets, tokens, counts], device=batch["input_ids"].device)
-        place = Place(numbers[0], nn.utils.rnn.pad_sequence(list(spans), batch_first=True))
-        yield _window_batch(batch, place, numbers[1], numbers[2], numbers[3], size), place
+        yield _window_batch(batch, numbers, nn.utils.rnn.pad_sequence(list(spans), batch_first=True), size)
 
 
 def _windows(starts: Tensor, ends: Tensor, length: int, size: WindowSize) -> Iterator[tuple[int, Tensor]]:
@@ -138,19 +145,18 @@ def _windows(starts: Tensor, ends: Tensor, length: int, size: WindowSize) -> Ite
 
 
 def _window_batch(
-    batch: dict[str, Tensor], place: Place, offsets: Tensor, lengths: Tensor, counts: Tensor, size: WindowSize
-) -> dict[str, Tensor]:
+    batch: dict[str, Tensor], numbers: Tensor, spans: Tensor, size: WindowSize
+) -> tuple[dict[str, Tensor], Place]:
     """Collate windows.
 
     Args:
         batch: The batch that is cut.
-        place: Where the windows' spans come from.
-        offsets: How many tokens each window lies behind its sentence's beginning. Shape: ``[windows]``.
-        lengths: Number of tokens of each window, special ones included. Shape: ``[windows]``.
-        counts: Number of spans of each. Shape: ``[windows]``.
+        numbers: The sentence of each window, how many tokens it lies behind its sentence's beginning, its number of
+            tokens (special ones included) and of spans. Shape: ``[4, windows]``.
+        spans: Index of each window's spans among its sentence's. Shape: ``[windows, spans]``.
         size: What fits.
     """
-    rows = place.rows
+    rows, offsets, lengths, counts = numbers
     column = torch.arange(int(lengths.max()), device=rows.device).expand(len(rows), -1)
     from_end = column - lengths[:, None]
     of_text = (column >= size.before) & (from_end < -size.after)
@@ -158,19 +164,43 @@ def _window_batch(
     index = torch.where(of_text, column + offsets[:, None], torch.where(from_end < 0, from_end + whole, 0))
     index = torch.where(column < size.before, column, index)
     last = (lengths - size.after - 1)[:, None]
+    inside = mask_of(counts, spans.shape[1])
     # A span that is longer than what windows share, of words of hundreds of tokens, may reach out of its window.
-    starts, ends = (
-        torch.minimum((batch[name][rows[:, None], place.spans] - offsets[:, None]).clamp(min=size.before), last)
-        for name in ("start_positions", "end_positions")
-    )
-    spans = mask_of(counts, place.spans.shape[1])
+    reach = torch.stack([batch[name][rows] for name in ("start_positions", "end_positions")]) - offsets[:, None]
+    fitting = torch.minimum(reach.clamp(min=size.before), last)
+    starts, ends = fitting.gather(2, spans.expand(2, -1, -1)).masked_fill(~inside, 0)
+    is_cut = inside & (fitting != reach).any(dim=0).gather(1, spans)
+    if is_cut.any():
+        is_seen = (reach[1] >= size.before) & (reach[0] <= last) & mask_of(batch["num_spans"][rows], reach.shape[2])
+        is_cut &= _is_longer(reach, fitting, is_seen).gather(1, spans)
     cut = {
         "input_ids": batch["input_ids"][rows[:, None], index],
         "attention_mask": from_end < 0,
-        "start_positions": starts.masked_fill(~spans, 0),
-        "end_positions": ends.masked_fill(~spans, 0),
+        "start_positions": starts,
+        "end_positions": ends,
         "num_spans": counts,
     }
     if "labels" in batch:
-        cut["labels"] = batch["labels"][rows[:, None], place.spans].masked_fill(~spans, IGNORED_LABEL)
-    return cut
+        cut["labels"] = batch["labels"][rows[:, None], spans].masked_fill(~inside, IGNORED_LABEL)
+    return cut, Place(rows, spans, is_cut)
+
+
+def _is_longer(reach: Tensor, fitting: Tensor, is_seen: Tensor) -> Tensor:
+    """Find the spans of which a window shows the same tokens as of a shorter one, or of an earlier one as long.
+
+    Args:
+        reach: First and last token of each span of the sentence, from the window on. Shape: ``[2, windows, spans]``.
+        fitting: The same, cut at the window's ends. Shape: ``[2, windows, spans]``.
+        is_seen: Of which spans the window shows anything. Shape: ``[windows, spans]``.
+
+    Returns:
+        Shape: ``[windows, spans]``.
+    """
+    window = torch.arange(len(is_seen), device=is_seen.device)[:, None]
+    width, extent = int(fitting.max()) + 1, int(reach.max() - reach.min()) + 1
+    shown = ((window * width + fitting[0]) * width + fitting[1]).masked_fill(~is_seen, -1)
+    same = torch.unique(shown, return_inverse=True)[1]
+    rank = (reach[1] - reach[0]) * extent + reach[0] - reach.min()
+    least = rank.new_full((int(same.max()) + 1,), extent**2)
+    least.scatter_reduce_(0, same.flatten(), rank.flatten(), "amin")
+    return rank > least[same]

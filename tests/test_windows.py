@@ -84,13 +84,31 @@ def test_every_span_is_in_one_window_and_means_the_same_tokens(lengths, longest,
 
 def test_results_are_put_back():
     batch = batch_of([40, 3, 0, 17], longest=4)
-    (found,) = classify_in_windows(lambda windows: (windows["labels"] + 1,), batch, WindowSize(12, 1, 1))
+    (found,) = classify_in_windows(lambda windows: (windows["labels"] + 1,), batch, WindowSize(12, 1, 1), 0)
     assert found.tolist() == (batch["labels"] + 1).clamp(min=0).tolist()
 
 
 def test_what_fits_is_not_cut():
     batch = batch_of([10, 3])
-    assert classify_in_windows(lambda given: (given,), batch, WindowSize(12, 1, 1)) == (batch,)
+    assert classify_in_windows(lambda given: (given,), batch, WindowSize(12, 1, 1), 0) == (batch,)
+
+
+def test_regression_of_spans_that_are_cut_alike_the_shortest_counts():
+    batch = batch_of([4], longest=3)  # spans: 0, 0-1, 0-2, 1, 1-2, 1-3, 2, 2-3, 3
+    (found,) = classify_in_windows(lambda windows: (windows["labels"],), batch, WindowSize(3, 1, 1), -7)
+    assert found.tolist() == [[0, -7, -7, 3, -7, -7, 6, -7, 8]]
+    words = batch_of([3], longest=2, tokens_per_word=4)  # 0, 0-1, 1, 1-2, 2: longer than windows
+    (found,) = classify_in_windows(lambda windows: (windows["labels"],), words, WindowSize(5, 1, 1), -7)
+    assert found[0, [0, 2, 4]].tolist() == [0, 2, 4]
+
+
+def test_regression_a_word_longer_than_the_model_is_an_entity_by_itself(finder):
+    sentences = [["in", "y" * 40, "Ada", "y" * 30, "."] * 3, ["Paris", "y" * 25], ["nobody", "y" * 35, "in"] * 5]
+    alone = [finder.predict([sentence])[0] for sentence in sentences]
+    for sentence, found in zip(sentences, alone, strict=True):
+        long = [entity["span"] for entity in found if any(word.startswith("y") for word in entity["span"])]
+        assert long == [[word] for word in sentence if word.startswith("y")]
+    assert_close(finder.predict(sentences, batch_size=3), alone)
 
 
 def test_windows_do_not_grow_with_the_longest_word():
