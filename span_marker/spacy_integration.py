@@ -53,7 +53,6 @@ class SpacySpanMarkerWrapper:
         **kwargs: Any,
     ) -> None:
         self._source = (model, args, kwargs)
-        self._model: SpanMarkerModel | None = None
         self.batch_size = batch_size
         self.device = device
         self.overwrite_entities = overwrite_entities
@@ -61,18 +60,24 @@ class SpacySpanMarkerWrapper:
         if not Span.has_extension("score"):
             Span.set_extension("score", default=None)
 
-    @property
-    def model(self) -> SpanMarkerModel:
-        """The model."""
-        if self._model is None:
+    def load(self) -> SpanMarkerModel:
+        """Load the model, if that has not been done.
+
+        Returns:
+            The model, which is also the attribute ``model`` from then on. That is no property that loads it: spaCy asks
+            components what attributes they have.
+
+        Raises:
+            OSError: There is no such model.
+        """
+        if "model" not in vars(self):
             path, args, kwargs = self._source
             self._adopt(SpanMarkerModel.from_pretrained(path, *args, **kwargs))
-        assert self._model is not None
-        return self._model
+        return self.model
 
     def _adopt(self, model: SpanMarkerModel) -> None:
         """Take a model to the wanted device."""
-        self._model = model.try_cuda() if self.device is None else model.to(self.device)
+        self.model = model.try_cuda() if self.device is None else model.to(self.device)
 
     def __call__(self, doc: Doc) -> Doc:
         """Add entities to a document.
@@ -104,10 +109,11 @@ class SpacySpanMarkerWrapper:
         """Add entities to documents."""
         sentences = [(index, _words(sentence)) for index, doc in enumerate(docs) for sentence in _sentences(doc)]
         columns: dict[str, Any] = {"tokens": [[token.text for token in words] for _, words in sentences]}
-        if self.model.config.trained_with_document_context:
+        model = self.load()
+        if model.config.trained_with_document_context:
             columns[DOCUMENT_ID] = [index for index, _ in sentences]
             columns[SENTENCE_ID] = list(range(len(sentences)))
-        predictions: Any = self.model.predict(Dataset.from_dict(columns), batch_size=self.batch_size)
+        predictions: Any = model.predict(Dataset.from_dict(columns), batch_size=self.batch_size)
         found: list[dict[Span, float]] = [{} for _ in docs]
         for (index, words), entities in zip(sentences, predictions, strict=True):
             for entity in entities:
@@ -149,7 +155,7 @@ class SpacySpanMarkerWrapper:
             path: The folder.
             exclude: Ignored.
         """
-        self.model.save_pretrained(path)
+        self.load().save_pretrained(path)
 
     def from_disk(self, path: str | PathLike[str], *, exclude: Iterable[str] = ()) -> "SpacySpanMarkerWrapper":
         """Load the model that `to_disk` saved.

@@ -75,7 +75,7 @@ def test_context(make, model, monkeypatch):
     text = "Ada lives in London. Nobody knows Paris."
     alone = entities(make("sentencizer")(text))
     nlp = make("sentencizer")
-    monkeypatch.setattr(nlp.get_pipe("span_marker").model.config, "trained_with_document_context", True)
+    monkeypatch.setattr(nlp.get_pipe("span_marker").load().config, "trained_with_document_context", True)
     assert entities(nlp(text)) != alone
     together = list(nlp.pipe([text, text]))
     assert [entity[:3] for entity in entities(together[0])] == [entity[:3] for entity in entities(nlp(text))]
@@ -157,8 +157,9 @@ def test_saving_is_self_contained(make, tmp_path, folder, monkeypatch):
 
 def test_the_model_is_loaded_when_it_is_needed(folder):
     component = SpacySpanMarkerWrapper(folder, device="cpu", entity_max_length=2)
-    assert component._model is None
-    assert component.model.config.entity_max_length == 2
+    assert not hasattr(component, "model")
+    assert component.load().config.entity_max_length == 2
+    assert component.load() is component.model
     assert component.model.device == torch.device("cpu")
     nlp = spacy.blank("en")
     nlp.add_pipe("span_marker", config={"model": "no/such-folder-here"})
