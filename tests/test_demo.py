@@ -297,6 +297,7 @@ def package(tmp_path, monkeypatch):
     (root / "__init__.py").write_text("raise AssertionError('imported')", encoding="utf-8")
     (root / "model" / "model.safetensors").write_bytes(b"weights")
     monkeypatch.syspath_prepend(str(root.parent))
+    monkeypatch.delitem(sys.modules, MINILM_PACKAGE, raising=False)  # the real one, if another test imported it
     return root
 
 
