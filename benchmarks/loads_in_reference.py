@@ -130,6 +130,13 @@ def train(encoder: str, corpus: Corpus, sentences: int, lengths: dict[str, int])
     return model
 
 
+def _fits(model: SpanMarkerModel, sentence: list[str]) -> bool:
+    """Tell whether the model reads all of a sentence at once, given as words or as text."""
+    inputs = ([sentence], [" ".join(sentence)])
+    lengths = [len(model.tokenizer.encode(given, truncate=False).token_ids) for given in inputs]
+    return max(lengths) <= model.tokenizer.model_max_length
+
+
 def ensure_entities(model: SpanMarkerModel, sentences: list[list[str]]) -> None:
     """Lower the bias of "O" until the model finds entities, and no more than needed.
 
@@ -169,7 +176,8 @@ def check(case: str, corpus: Corpus, settings: argparse.Namespace, python: Path)
     is_tiny = case != MINILM
     encoder = encoder_path(str(_reference() / case / "encoder") if is_tiny else case)
     model = train(encoder, corpus, settings.train_sentences, TINY_LENGTHS if is_tiny else LENGTHS)
-    words = list(corpus.splits["test"]["tokens"][: settings.sentences])
+    # span-marker 1.8.1 cuts sentences that are longer than the model, this package reads them whole.
+    words = [sentence for sentence in corpus.splits["test"]["tokens"] if _fits(model, sentence)][: settings.sentences]
     ensure_entities(model, words[:40])
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
