@@ -3,35 +3,27 @@
 Source: https://labelstud.io/guide/export#Label-Studio-JSON-format-of-annotated-tasks.
 """
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from span_marker.readers.alignment import TextRow
-from span_marker.readers.character_spans import Item, parse_row, read_rows, word_texts, write_rows
-from span_marker.readers.options import ReadOptions
-from span_marker.readers.sentences import Sentence
+from span_marker.readers.character_spans import Item, parse_row, word_texts
 
 _TEXT = "text"
 
 
-def read(path: Path, options: ReadOptions) -> Iterator[Sentence]:
-    """Read Label Studio's JSON export.
+def parse(item: Any, where: str) -> TextRow:
+    """Read a task of Label Studio.
 
     Args:
-        path: The file: an array, or a task a line.
-        options: How to read; see `read_rows`.
+        item: The value.
+        where: Its place, for errors.
 
-    Yields:
-        The sentences.
+    Returns:
+        The text, its words and its entities.
 
     Raises:
-        ValueError: A value is no such task, has several annotations, or an entity does not fit the text.
+        ValueError: It is no such task, or has several annotations.
     """
-    yield from read_rows(path, options, _parse)
-
-
-def _parse(item: Any, where: str) -> TextRow:
     data = item.get("data") if isinstance(item, dict) else None
     if not isinstance(data, dict):
         raise ValueError(
@@ -75,20 +67,12 @@ def _offsets(text: Any, value: Item) -> tuple[Any, Any]:
     return start, end
 
 
-def write(sentences: Iterable[Sentence], path: Path) -> None:
-    """Write tasks that Label Studio imports; the words are in "tokens" of "data".
+def make(row: TextRow) -> Item:
+    """Make a task of Label Studio; the words are in "tokens" of "data".
 
     Args:
-        sentences: The sentences.
-        path: The file; an array if it is called ``.json``, otherwise a task a line.
-
-    Raises:
-        ValueError: A word is empty.
+        row: The text, its words and its entities.
     """
-    write_rows(sentences, path, _make)
-
-
-def _make(row: TextRow) -> Item:
     regions = [
         {
             "from_name": "label",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +24,8 @@ from span_marker.readers import (
     spacy_json,
     webanno,
 )
+from span_marker.readers.alignment import TextRow
+from span_marker.readers.character_spans import read_rows, write_rows
 from span_marker.readers.json_files import read_items
 from span_marker.readers.options import ReadOptions
 from span_marker.readers.sentences import Sentence
@@ -69,15 +72,20 @@ def _by_sentence(
     return Format(read_batches, lambda dataset, path: write(sentences_of(dataset), path), suffixes)
 
 
+def _of_texts(parse: Callable[[Any, str], TextRow], make: Callable[[TextRow], Any], *suffixes: str) -> Format:
+    """Make a dialect of JSON for texts with character spans of functions that read and make one value."""
+    return _by_sentence(partial(read_rows, parse=parse), partial(write_rows, make=make), *suffixes)
+
+
 _COLUMN_FILES = (".conll", ".txt", ".iob", ".iob2", ".bio", ".train", ".dev", ".test", ".testa", ".testb")
 FORMATS: dict[str, Format] = {
     "conll": _by_sentence(conll.read, conll.write, *_COLUMN_FILES),
     "conllup": _by_sentence(conllu_plus.read, conllu_plus.write, ".conllup", ".conllu"),
     "jsonl": Format(jsonl.read, lambda dataset, path: jsonl.write(sentences_of(dataset), path), (".jsonl", ".json")),
-    "spacy_json": _by_sentence(spacy_json.read, spacy_json.write, ".jsonl", ".json"),
-    "prodigy": _by_sentence(prodigy.read, prodigy.write, ".jsonl", ".json"),
-    "doccano": _by_sentence(doccano.read, doccano.write, ".jsonl", ".json"),
-    "label_studio": _by_sentence(label_studio.read, label_studio.write, ".json", ".jsonl"),
+    "spacy_json": _of_texts(spacy_json.parse, spacy_json.make, ".jsonl", ".json"),
+    "prodigy": _of_texts(prodigy.parse, prodigy.make, ".jsonl", ".json"),
+    "doccano": _of_texts(doccano.parse, doccano.make, ".jsonl", ".json"),
+    "label_studio": _of_texts(label_studio.parse, label_studio.make, ".json", ".jsonl"),
     "gliner": _by_sentence(gliner.read, gliner.write, ".json", ".jsonl"),
     "csv": _by_sentence(csv_files.read_csv, csv_files.write_csv, ".csv"),
     "tsv": _by_sentence(csv_files.read_tsv, csv_files.write_tsv, ".tsv"),
