@@ -115,12 +115,14 @@ def _span_markers(
         callbacks=[progress],
         optimizers=(optimizer, None),
     )
-    result = _train(trainer, corpus)
+    result = _train(trainer)
     begin = time.perf_counter()
     found = trainer.evaluate(corpus.splits[split])
     scores = {name: found[f"eval_overall_{name}"] for name in ("precision", "recall", "f1")}
     result |= scores | {"macro_f1": found["eval_macro_f1"], "evaluation_seconds": time.perf_counter() - begin}
-    return result | {"f1_by_bias": {bias: _biased_f1(trainer, bias, corpus.splits[split]) for bias in BIASES}}
+    if split == "validation":  # nothing is chosen on a test set
+        result["f1_by_bias"] = {bias: _biased_f1(trainer, bias, corpus.splits[split]) for bias in BIASES}
+    return result
 
 
 def _biased_f1(trainer: Any, bias: float, rows: Dataset) -> float:
@@ -140,7 +142,7 @@ def _token_classification(
     """Train and score token classification."""
     length = LENGTHS["model_max_length"]
     trainer = token_classification.make_trainer(corpus, encoder, length, arguments, [progress])
-    result = _train(trainer, corpus)
+    result = _train(trainer)
     rows = corpus.splits[split]
     begin = time.perf_counter()
     predicted = token_classification.predict_tags(trainer, rows, corpus.labels, length)
@@ -152,7 +154,7 @@ def _token_classification(
     return result | {name: float(value) for name, value in scores.items()}
 
 
-def _train(trainer: Any, corpus: Corpus) -> Record:
+def _train(trainer: Any) -> Record:
     """Train, and tell how long it took, preprocessing included."""
     trainer.remove_callback(PrinterCallback)
     begin, processor_begin = time.perf_counter(), time.process_time()
@@ -161,14 +163,13 @@ def _train(trainer: Any, corpus: Corpus) -> Record:
     return {"training_seconds": seconds, "training_processor_seconds": processor_seconds}
 
 
-def narrow(corpus: Corpus, *, context: bool, sentences: int | None, limit: int | None = None) -> Corpus:
+def narrow(corpus: Corpus, *, context: bool, sentences: int | None) -> Corpus:
     """Choose what of a corpus is used.
 
     Args:
         corpus: The corpus.
         context: Whether to keep the documents.
         sentences: Number of training sentences. ``None``: all.
-        limit: Most sentences of the other splits. ``None``: all.
 
     Returns:
         The part.
@@ -179,11 +180,8 @@ def narrow(corpus: Corpus, *, context: bool, sentences: int | None, limit: int |
     if context and not corpus.has_documents:
         raise DemoError("The data set has no document_id and sentence_id: there is no --context.")
     columns = ["tokens", "ner_tags", *(DOCUMENT_COLUMNS if context else ())]
-    most = {name: sentences if name == "train" else limit for name in corpus.splits}
-    splits = {
-        name: rows.select_columns(columns).select(range(min(most[name] or len(rows), len(rows))))
-        for name, rows in corpus.splits.items()
-    }
+    splits = {name: rows.select_columns(columns) for name, rows in corpus.splits.items()}
+    splits["train"] = splits["train"].select(range(min(sentences or len(splits["train"]), len(splits["train"]))))
     return replace(corpus, splits=splits)
 
 

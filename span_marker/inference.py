@@ -27,7 +27,7 @@ Prediction: TypeAlias = dict[str, Any]
 Predictions: TypeAlias = list[Prediction] | list[list[Prediction]] | Iterator[list[Prediction]]
 _Classify: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 
-_WINDOW = 8192  # sentences that are encoded, sorted by length and batched together
+_BLOCK = 8192  # sentences that are encoded, sorted by length and batched together
 
 
 def predict(
@@ -65,16 +65,16 @@ def _progress(total: int | None, show: bool) -> "tqdm[Any]":
 def _predict_stream(
     model: Any, classify: _Classify, stream: Iterator[Inputs], batch_size: int, show_progress_bar: bool
 ) -> Iterator[list[Prediction]]:
-    """Predict window after window, no sooner than they are asked for."""
+    """Predict block after block, no sooner than they are asked for."""
     with _progress(None, show_progress_bar) as bar:
-        for window in stream:
-            yield from _predict_inputs(model, classify, window, batch_size, bar)
+        for block in stream:
+            yield from _predict_inputs(model, classify, block, batch_size, bar)
 
 
 def _predict_inputs(
     model: Any, classify: _Classify, inputs: Inputs, batch_size: int, bar: "tqdm[Any]"
 ) -> list[list[Prediction]]:
-    """Predict sentences, in windows that bound the memory."""
+    """Predict sentences, in blocks that bound the memory."""
     total = len(inputs.sentences)
     if model.config.trained_with_document_context and not inputs.documents and total:
         logger.warning_once(
@@ -82,16 +82,16 @@ def _predict_inputs(
             f"columns 'tokens', {DOCUMENT_ID!r} and {SENTENCE_ID!r} for the best results."
         )
     # Document context looks at all sentences.
-    window = total if inputs.documents else _WINDOW
+    size = total if inputs.documents else _BLOCK
     results: list[list[Prediction]] = []
     with evaluating(model):
-        for start in range(0, total, max(window, 1)):
-            sentences = inputs.sentences[start : start + window]
-            results += _predict_window(model, classify, sentences, inputs.documents, batch_size, bar)
+        for start in range(0, total, max(size, 1)):
+            sentences = inputs.sentences[start : start + size]
+            results += _predict_block(model, classify, sentences, inputs.documents, batch_size, bar)
     return results
 
 
-def _predict_window(
+def _predict_block(
     model: Any,
     classify: _Classify,
     sentences: Sentences,

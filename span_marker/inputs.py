@@ -15,7 +15,7 @@ from span_marker.types import Columns, Sentences
 
 logger = logging.get_logger(__name__)
 
-WINDOW: Final = 1024
+BLOCK: Final = 1024
 """Sentences of a stream that are looked at together."""
 _IterableColumn: Final = getattr(datasets.iterable_dataset, "IterableColumn", IterableDataset)  # from datasets 4 on
 _LONGEST_WORD: Final = 40
@@ -75,33 +75,33 @@ def is_stream(inputs: Any) -> bool:
     return isinstance(inputs, Iterator | IterableDataset | _IterableColumn | torch.utils.data.IterableDataset)
 
 
-def read_stream(stream: Iterable[Any], is_split_into_words: bool | None, size: int = WINDOW) -> Iterator[Inputs]:
-    """Cut a stream into windows that fit into memory; a document is never cut.
+def read_stream(stream: Iterable[Any], is_split_into_words: bool | None, size: int = BLOCK) -> Iterator[Inputs]:
+    """Cut a stream into blocks that fit into memory; a document is never cut.
 
     Args:
         stream: Texts, lists of words, or rows with ``tokens`` and perhaps ``document_id`` and ``sentence_id``.
         is_split_into_words: As in `parse_inputs`.
-        size: Number of sentences in a window; it may be more for the sake of a document.
+        size: Number of sentences in a block; it may be more for the sake of a document.
 
     Yields:
-        The windows.
+        The blocks.
 
     Raises:
-        TypeError: An item is none of these, or of another kind than the first of its window.
+        TypeError: An item is none of these, or of another kind than the first of its block.
         ValueError: A row lacks a column, a document goes on after others, or items are not what
             ``is_split_into_words`` says.
     """
     if isinstance(stream, IterableDataset):
         stream = stream.with_format(None)
-    window: list[Any] = []
+    block: list[Any] = []
     first_row, read_documents = 0, set[Any]()
     for item in stream:
-        if len(window) >= size and not _same_document(window[-1], item):
-            yield _parse_window(window, first_row, is_split_into_words, read_documents)
-            first_row, window = first_row + len(window), []
-        window.append(item)
-    if window:
-        yield _parse_window(window, first_row, is_split_into_words, read_documents)
+        if len(block) >= size and not _same_document(block[-1], item):
+            yield _parse_block(block, first_row, is_split_into_words, read_documents)
+            first_row, block = first_row + len(block), []
+        block.append(item)
+    if block:
+        yield _parse_block(block, first_row, is_split_into_words, read_documents)
 
 
 def _same_document(item: Any, other: Any) -> bool:
@@ -110,10 +110,10 @@ def _same_document(item: Any, other: Any) -> bool:
     return rows and bool(item[DOCUMENT_ID] == other.get(DOCUMENT_ID))
 
 
-def _parse_window(
+def _parse_block(
     items: list[Any], first_row: int, is_split_into_words: bool | None, read_documents: set[Any]
 ) -> Inputs:
-    """Bring a window into one form, and note its documents among those that were read."""
+    """Bring a block into one form, and note its documents among those that were read."""
     if not isinstance(items[0], Mapping):
         return Inputs(_checked(items, is_split_into_words, first_row), False, {})
     ids = (DOCUMENT_ID, SENTENCE_ID) if has_documents(items[0].keys()) else ()

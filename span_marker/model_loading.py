@@ -101,12 +101,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         """
         _require_arguments(config, kwargs)
         path = os.fspath(pretrained_model_name_or_path)
-        folder = find_model(path, kwargs.get("subfolder") or "")
-        # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
-        kwargs["trust_remote_code"] = bool(kwargs.get("trust_remote_code"))
-        if folder is None:
-            with naming("files", path):
-                kwargs = fetch(path, kwargs)
+        kwargs, commit = _locate(path, kwargs)
         hub = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
         with naming("configuration", path):
             saved = AutoConfig.from_pretrained(path, **hub)
@@ -121,7 +116,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
             # span-marker 1.x looks there for the encoder.
             model.config.encoder["_name_or_path"] = path
             # By which the model card tells a repository; newer releases of transformers do not set it.
-            model.encoder.config._commit_hash = kwargs.get("revision") if folder is None else None
+            model.encoder.config._commit_hash = commit
         else:
             if model_card_data is None:
                 model.model_card_data = load_card_data(path, **hub)
@@ -278,6 +273,21 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
                 "give it one: model.set_tokenizer(SpanMarkerTokenizer.from_pretrained(path, config=model.config))."
             )
         return self.tokenizer
+
+
+def _locate(path: str, options: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Find a model's files, those of a repository by downloading them.
+
+    Returns:
+        The options to load the files with, and the commit that files of a repository come from.
+    """
+    # Said outright, because transformers asks at the terminal otherwise. Nothing in a file can switch it on.
+    options = {**options, "trust_remote_code": bool(options.get("trust_remote_code"))}
+    if find_model(path, options.get("subfolder") or "") is not None:
+        return options, None
+    with naming("files", path):
+        options = fetch(path, options)
+    return options, options.get("revision")
 
 
 def _require_arguments(config: Any, kwargs: dict[str, Any]) -> None:

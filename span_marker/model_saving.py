@@ -79,12 +79,11 @@ class SavableModel(LoadableModel):
             OSError: The user may not write to the repository, or the Hub cannot be reached.
         """
         card = self.model_card_data
-        all_tags = list(dict.fromkeys([*(card.tags or []), *([tags] if isinstance(tags, str) else tags)]))
         upload = {"commit_message": "Upload model"} | {name: kwargs.pop(name) for name in _PUSHING if name in kwargs}
 
         def save(folder: Path, name: str) -> None:
             published = published_card(name, upload.get("token"), upload.get("revision"))
-            with overridden(card, model_id=name, tags=all_tags):
+            with overridden(card, model_id=name, tags=card.with_tags(tags)):
                 self._save(folder, True, published, **kwargs)
 
         return push(save, repo_id, **upload)

@@ -52,11 +52,11 @@ class SpanMarkerPipeline(Pipeline):  # type: ignore[misc]
             raise TypeError(f"The pipeline got {len(args) + 1} inputs one by one. Pass several as one list.")
         forward, output = self._sanitize_parameters(**kwargs)[1:]
         settings = {**self._forward_params, **forward, "batch_size": batch_size}
-        is_words = {**self._postprocess_params, **output}.get("output_format", TASK)
+        output_format = {**self._postprocess_params, **output}.get("output_format", TASK)
         if not isinstance(inputs, str | Iterable) and hasattr(inputs, "__getitem__"):
             inputs = map(inputs.__getitem__, range(len(inputs)))  # a data set of torch
         found = self.model.predict(inputs, **settings)
-        return found if is_words == TASK else _as_token_classification(found)
+        return found if output_format == TASK else _as_token_classification(found)
 
     def save_pretrained(self, save_directory: str | PathLike[str], **kwargs: Any) -> None:
         """Save the model, which is all there is: the pipeline's code is the package's, and is not copied.

@@ -1,6 +1,8 @@
 """What the Trainer pushes to the Hub while it trains, and what it reads of a checkpoint to go on from it."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from huggingface_hub import CommitInfo
@@ -12,6 +14,8 @@ from transformers.utils import logging
 
 from span_marker.hub import create_branch
 from span_marker.loading import naming
+from span_marker.model_card import published_card
+from span_marker.overriding import overridden
 from span_marker.trainer_loop import EvaluatingTrainer
 
 logger = logging.get_logger(__name__)
@@ -19,6 +23,9 @@ logger = logging.get_logger(__name__)
 
 class HubTrainer(EvaluatingTrainer):
     """A Trainer that makes the branches it pushes to, and names failed pushes and damaged files of checkpoints."""
+
+    _published_card: str | None = None
+    """The card in the repository that the model is being pushed to."""
 
     def init_hf_repo(self, token: str | None = None, **kwargs: Any) -> None:
         """Make the repository that is pushed to, and its branch ``args.hub_revision``.
@@ -42,6 +49,8 @@ class HubTrainer(EvaluatingTrainer):
     ) -> CommitInfo:
         """Upload the output folder without its checkpoints: model, tokenizer, training arguments and model card.
 
+        A card in the repository that a person has edited is kept.
+
         Args:
             commit_message: Message of the commit.
             blocking: Whether to wait for the upload.
@@ -60,8 +69,20 @@ class HubTrainer(EvaluatingTrainer):
             self.init_hf_repo(token, **{name: kwargs[name] for name in ("private",) if name in kwargs})
         if self.is_world_process_zero():
             create_branch(self.hub_model_id, revision, token or self.args.hub_token)
-        commit: CommitInfo = super().push_to_hub(commit_message, blocking, token, revision, *args, **kwargs)
+        with self._keeping_published_card(token, revision):
+            commit: CommitInfo = super().push_to_hub(commit_message, blocking, token, revision, *args, **kwargs)
         return commit
+
+    @contextmanager
+    def _keeping_published_card(self, token: str | None = None, revision: str | None = None) -> Iterator[None]:
+        """Let what a person edited in the repository's card stay while another is pushed."""
+        published = None
+        if self.is_world_process_zero():
+            published = published_card(
+                self.hub_model_id, token or self.args.hub_token, revision or self.args.hub_revision
+            )
+        with overridden(self, _published_card=published):
+            yield
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Push a checkpoint as ``args.hub_strategy`` asks for, with the model card.
@@ -74,7 +95,8 @@ class HubTrainer(EvaluatingTrainer):
             return
         self._finish_current_push()
         if self.args.hub_strategy != HubStrategy.END:
-            self.create_model_card()
+            with self._keeping_published_card():
+                self.create_model_card()
         super()._push_from_checkpoint(checkpoint_folder)
 
     def _finish_current_push(self) -> None:

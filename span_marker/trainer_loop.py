@@ -301,7 +301,8 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         score = partial(score_spans, model, config, self._preprocess_logits)
         with torch.no_grad(), self.compute_loss_context_manager():
             scored = classify_in_windows(score, inputs, window_size(self.processing_class), config.outside_id)
-        best, probabilities, _, filter_scores = (tensor.cpu().numpy() for tensor in scored)
+        losses = scored[2].sum(dim=1)
+        best, probabilities, filter_scores = (scored[part].cpu().numpy() for part in (0, 1, 3))
         blank = [row[:count] for row, count in zip(inputs[BLANK_WORDS].cpu().numpy(), kept_words, strict=True)]
         outrule_blank_ends(best, blank, config.entity_max_length, config.outside_id)
         entities, scores = decode(best, probabilities, kept_words, config.entity_max_length, config.outside_id)
@@ -311,7 +312,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         predicted = (rows, *(torch.from_numpy(array).to(rows.device) for array in packed))
         if gold is None:
             return None, predicted, None
-        return None, predicted, (gold, inputs[ALL_WORDS], scored[2].sum(dim=1), inputs["num_spans"])
+        return None, predicted, (gold, inputs[ALL_WORDS], losses, inputs["num_spans"])
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler[int] | None:
         """Choose the order of the training rows; the lengths that they are grouped by count their markers."""

@@ -1,26 +1,20 @@
 """What the Trainer reads back and writes: checkpoints of the same labels, and the model card."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from huggingface_hub import CommitInfo
 from torch import nn
 from transformers.utils import CONFIG_NAME
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.loading import naming
-from span_marker.model_card import published_card, write_model_card
+from span_marker.model_card import write_model_card
 from span_marker.overriding import overridden
 from span_marker.trainer_hub import HubTrainer
 
 
 class SavingTrainer(HubTrainer):
     """A Trainer that goes on from fitting checkpoints only, and writes the model's own card."""
-
-    _published_card: str | None = None
-    """The card in the repository that the model is being pushed to."""
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         """Load the weights to go on from, if they are those of the model's labels."""
@@ -74,51 +68,8 @@ class SavingTrainer(HubTrainer):
         # A card holds one data set and one encoder, but may have several languages.
         known = {name: value for name, value in given.items() if isinstance(value, str) or name == "language"}
         fitting = {name: value for name, value in known.items() if value and not getattr(card, name)}
-        more_tags = [tags] if isinstance(tags, str) else tags or []
-        with overridden(card, **fitting, tags=list(dict.fromkeys([*(card.tags or []), *more_tags]))):
+        with overridden(card, **fitting, tags=card.with_tags(tags)):
             write_model_card(self.model, self.args.output_dir, self._published_card)
-
-    def push_to_hub(
-        self,
-        commit_message: str | None = "End of training",
-        blocking: bool = True,
-        token: str | None = None,
-        revision: str | None = None,
-        private: bool | None = None,
-        **kwargs: Any,
-    ) -> CommitInfo:
-        """Upload the model to ``args.hub_model_id``. A card in the repository that a person has edited is kept.
-
-        Args:
-            commit_message: First line of the commit's message.
-            blocking: Whether to wait until all is uploaded.
-            token: Token for the repository. ``None``: the arguments'.
-            revision: Branch to upload to. ``None``: the arguments'.
-            private: Whether a new repository is private. ``None``: as the arguments say.
-            **kwargs: Handed on to `create_model_card`.
-
-        Returns:
-            The commit, or what will be one where this does not wait.
-        """
-        if self.hub_model_id is None:
-            self.init_hf_repo(token=token or self.args.hub_token, private=private)
-        with self._keeping_published_card(token, revision):
-            return super().push_to_hub(commit_message, blocking, token, revision, private=private, **kwargs)
-
-    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        with self._keeping_published_card():
-            super()._push_from_checkpoint(checkpoint_folder)
-
-    @contextmanager
-    def _keeping_published_card(self, token: str | None = None, revision: str | None = None) -> Iterator[None]:
-        """Let what a person edited in the repository's card stay while another is pushed."""
-        published = None
-        if self.is_world_process_zero():
-            published = published_card(
-                self.hub_model_id, token or self.args.hub_token, revision or self.args.hub_revision
-            )
-        with overridden(self, _published_card=published):
-            yield
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """Save the model; its card tells the training up to now."""

@@ -14,20 +14,11 @@ from hub_api import OWNER, READER
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 from safetensors.torch import load
-from tiny_models import SENTENCES, assert_close, give_opinions
+from tiny_models import MODEL_FILES, SENTENCES, assert_close, give_opinions
 from transformers import AutoTokenizer
 
 from span_marker import SpanMarkerModel, SpanMarkerTokenizer
 from span_marker.hub import connection_error
-
-MODEL_FILES = {
-    "README.md",
-    "config.json",
-    "model.safetensors",
-    "model_card.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-}
 
 
 @pytest.fixture

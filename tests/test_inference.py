@@ -241,7 +241,7 @@ def test_wrong_inputs_are_named(predictor, inputs, message):
 
 
 def test_rows_are_counted_over_all_inputs(predictor, monkeypatch):
-    monkeypatch.setattr(inference, "_WINDOW", 2)
+    monkeypatch.setattr(inference, "_BLOCK", 2)
     with pytest.raises(TypeError, match="word 0 of row 5 is 7"):
         predictor.predict([["Ada"]] * 5 + [[7]])
 
@@ -333,7 +333,7 @@ def test_a_row_without_an_id_is_named(predictor):
 
 def test_documents_are_not_cut_apart(predictor, monkeypatch):
     expected = predictor.predict(documents())
-    monkeypatch.setattr(inference, "_WINDOW", 2)
+    monkeypatch.setattr(inference, "_BLOCK", 2)
     assert predictor.predict(documents()) == expected
 
 
@@ -482,7 +482,7 @@ def test_the_batch_size_changes_nothing(predictor, inputs, batch_size):
 
 def test_windows_change_nothing(predictor, monkeypatch):
     expected = predictor.predict(SENTENCES)
-    monkeypatch.setattr(inference, "_WINDOW", 2)
+    monkeypatch.setattr(inference, "_BLOCK", 2)
     assert_close(predictor.predict(SENTENCES), expected)
 
 

@@ -3,9 +3,8 @@ import random
 import pytest
 import torch
 from datasets import Dataset
-from tiny_models import SENTENCES, TEXTS, assert_close, give_opinions
+from tiny_models import SENTENCES, TEXTS, assert_close, make_finder
 
-from span_marker import SpanMarkerModel
 from span_marker.inputs import is_stream, read_stream
 
 ROWS = [
@@ -17,9 +16,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def predictor(tiny_encoder):
-    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=tags, model_max_length=40, entity_max_length=4)
-    return give_opinions(model, outside=-100.0)
+    return make_finder(tiny_encoder)
 
 
 def windows(stream, size, is_split_into_words=None):

@@ -1,6 +1,6 @@
 import pytest
 from datasets import Dataset
-from tiny_models import SENTENCES, TEXTS, assert_close, give_opinions
+from tiny_models import SENTENCES, TEXTS, assert_close, make_finder
 from transformers import pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
@@ -12,9 +12,7 @@ TEXTS = [text for text in TEXTS if text]
 
 @pytest.fixture(scope="module")
 def model(tiny_encoder):
-    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=tags, model_max_length=40, entity_max_length=4)
-    return give_opinions(model, outside=-100.0)
+    return make_finder(tiny_encoder)
 
 
 @pytest.fixture(scope="module")

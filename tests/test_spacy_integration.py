@@ -6,18 +6,15 @@ import torch
 from spacy import displacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
-from tiny_models import TEXTS, give_opinions, make_model
+from tiny_models import TEXTS, make_finder, make_model
 from tokenizers_zoo import byte_level_bpe
 
-from span_marker import SpanMarkerModel
 from span_marker.spacy_integration import SpacySpanMarkerWrapper
 
 
 @pytest.fixture(scope="module")
 def model(tiny_encoder):
-    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=tags, model_max_length=20, entity_max_length=4)
-    return give_opinions(model, outside=-100.0)
+    return make_finder(tiny_encoder, model_max_length=20)
 
 
 @pytest.fixture(scope="module")

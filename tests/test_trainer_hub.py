@@ -8,19 +8,11 @@ from conftest import QUICK_TRAINING
 from hub_api import READER
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
+from tiny_models import MODEL_FILES
 
 from span_marker import SpanMarkerModel, Trainer, TrainingArguments
 
-ROOT = {
-    "README.md",
-    "config.json",
-    "model.safetensors",
-    "model_card.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "training_args.bin",
-    "training_curve.png",
-}
+ROOT = {"training_args.bin", "training_curve.png"} | MODEL_FILES
 CHECKPOINT = {"optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"} | ROOT
 
 

@@ -6,9 +6,9 @@ import torch
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_models import assert_close, give_opinions
+from tiny_models import assert_close, make_finder
 
-from span_marker import SpanMarkerModel, Trainer, TrainingArguments
+from span_marker import Trainer, TrainingArguments
 from span_marker.spans import enumerate_spans
 from span_marker.windows import WindowSize, classify_in_windows, cut_into_windows
 
@@ -121,9 +121,7 @@ def test_windows_do_not_grow_with_the_longest_word():
 @pytest.fixture(scope="module")
 def finder(tiny_encoder):
     """A model that reads 12 tokens at once and finds entities everywhere."""
-    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=tags, model_max_length=12, entity_max_length=2)
-    return give_opinions(model, outside=-100.0)
+    return make_finder(tiny_encoder, model_max_length=12, entity_max_length=2)
 
 
 def words_of(entities):

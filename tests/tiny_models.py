@@ -7,6 +7,15 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from span_marker import SpanMarkerModel
 
+MODEL_FILES = {
+    "README.md",
+    "config.json",
+    "model.safetensors",
+    "model_card.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+}
+"""What a saved model consists of."""
 TEXTS = [
     "Ada Lovelace lives in London .",
     "Paris",
@@ -64,6 +73,15 @@ def collate(model, sentences):
     columns = model.tokenizer({"tokens": sentences})
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return SpanMarkerDataCollator(model.tokenizer)(rows)
+
+
+def make_finder(encoder, model_max_length=40, entity_max_length=4):
+    """A model that finds entities of both types everywhere."""
+    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+    model = SpanMarkerModel.from_pretrained(
+        encoder, labels=tags, model_max_length=model_max_length, entity_max_length=entity_max_length
+    )
+    return give_opinions(model, outside=-100.0)
 
 
 def assert_close(found, expected):

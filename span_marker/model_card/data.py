@@ -169,6 +169,18 @@ class SpanMarkerModelCardData:
             return [self.language]
         return list(self.language or self.source.languages)
 
+    def with_tags(self, tags: str | Sequence[str] | None) -> list[str]:
+        """Join the card's tags and further ones.
+
+        Args:
+            tags: A tag, or several.
+
+        Returns:
+            All of them, each once.
+        """
+        more = [tags] if isinstance(tags, str) else tags or []
+        return list(dict.fromkeys([*(self.tags or []), *more]))
+
     @property
     def shown_training_set(self) -> TrainingSet | None:
         """The training set, without its text if that is to be kept out."""
