@@ -14,7 +14,7 @@ from transformers import EarlyStoppingCallback, TrainerCallback
 from transformers import trainer as transformers_trainer
 from transformers.utils import logging as transformers_logging
 
-from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_saving
+from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_hub
 from span_marker.span_filter import filter_loss
 
 _ADDED = ("compute_loss_func", "optimizer_cls_and_kwargs")
@@ -494,7 +494,7 @@ def test_push_to_hub(train, monkeypatch, tmp_path):
 
     monkeypatch.setattr(transformers_trainer, "hf_api", Hub)
     published = []
-    monkeypatch.setattr(trainer_saving, "published_card", lambda *place: published[-1] if published else None)
+    monkeypatch.setattr(trainer_hub, "published_card", lambda *place: published[-1] if published else None)
     trainer = train(max_steps=1, hub_model_id="tiny")
     trainer.push_to_hub(tags="mine")
     ((repository, files),) = uploads
@@ -559,7 +559,7 @@ import json, sys
 from conftest import LABELS, QUICK_TRAINING, make_dataset
 from datasets import Dataset
 from tiny_models import give_opinions
-from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_saving
+from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_hub
 
 encoder, output = sys.argv[1:]
 rows = make_dataset(repeat=3).select(range(17))
