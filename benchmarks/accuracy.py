@@ -35,8 +35,8 @@ from transformers.utils import logging as transformers_logging
 
 from span_marker.demo import DemoError
 
-BIASES = (0.5, 1.0, 1.5, 2.0, 3.0)
-"""Log-odds that "O" loses in further evaluations, which tell whether a way finds too few entities."""
+VOTES = (0.0, 1.0)
+"""Weights of the span filter's opinion in further evaluations: of markers alone, and of the text alone."""
 
 
 class Progress(TrainerCallback):
@@ -104,7 +104,7 @@ def _span_markers(
     """Train and score span markers."""
     candidate = Candidate(**experiment.candidate)
     model = CandidateModel.from_pretrained(encoder, labels=corpus.labels, **LENGTHS, **experiment.settings)
-    model.adopt(candidate, experiment.negative_span_ratio)
+    model.adopt(candidate)
     optimizer = make_optimizer(model, arguments, candidate) if candidate.has_own_rates else None
     trainer = CandidateTrainer(
         model=model,
@@ -121,14 +121,18 @@ def _span_markers(
     scores = {name: found[f"eval_overall_{name}"] for name in ("precision", "recall", "f1")}
     result |= scores | {"macro_f1": found["eval_macro_f1"], "evaluation_seconds": time.perf_counter() - begin}
     if split == "validation":  # nothing is chosen on a test set
-        result["f1_by_bias"] = {bias: _biased_f1(trainer, bias, corpus.splits[split]) for bias in BIASES}
+        result["further_f1"] = _further_f1(trainer, corpus.splits[split])
     return result
 
 
-def _biased_f1(trainer: Any, bias: float, rows: Dataset) -> float:
-    """Score what is found where "O" loses some of its log-odds."""
-    trainer.model.outside_bias = bias
-    return float(trainer.evaluate(rows)["eval_f1"])
+def _further_f1(trainer: Any, rows: Dataset) -> dict[str, float]:
+    """Score what each of the two classifiers finds alone."""
+    config = trainer.model.config
+    scores = {}
+    for vote in VOTES if config.span_filter else ():
+        config.span_filter_vote = vote
+        scores[f"vote {vote:g}"] = float(trainer.evaluate(rows)["eval_f1"])
+    return scores
 
 
 def _token_classification(

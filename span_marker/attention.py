@@ -38,6 +38,21 @@ def mask_of(lengths: Tensor, width: int) -> Tensor:
     return torch.arange(width, device=lengths.device) < lengths[:, None]
 
 
+def columns_of(wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the wanted items of each row, to be gathered into fewer columns.
+
+    Args:
+        wanted: True for wanted items. Shape: ``[batch, items]``.
+
+    Returns:
+        Their columns in order, rows with fewer filled up with columns that are not wanted, and their number in each
+        row. Shapes: ``[batch, most wanted items of a row]``, ``[batch]``.
+    """
+    counts = wanted.sum(dim=1)
+    width = int(counts.max()) if len(counts) else 0
+    return wanted.byte().argsort(dim=1, descending=True, stable=True)[:, :width], counts
+
+
 @dataclass(frozen=True)
 class MarkerLayout:
     """Where text and markers lie in a batch of sequences ``[text | start markers | end markers]``.

@@ -6,9 +6,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from span_marker.attention import mask_of
+from span_marker.attention import columns_of, mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import reduce_logits
+from span_marker.span_filter import entity_scores
 
 SPANS_PER_CALL = 16_384
 """Most candidate spans in one pass over markers; a batch with more takes several."""
@@ -20,7 +21,7 @@ class SpanClassifier(Protocol):
     config: SpanMarkerConfig
 
     def __call__(self, **batch: Any) -> Any:
-        """Classify a collated batch; the output has ``logits`` and, with a span filter, ``filter_scores``."""
+        """Classify a collated batch; the output has ``logits`` and, with a span filter, ``filter_logits``."""
 
 
 class SpanReader(Protocol):
@@ -61,7 +62,7 @@ def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered:
         )
         best, probabilities = reduce_logits(output.logits)
         if filtered:
-            best = best.masked_fill(output.filter_scores < model.config.least_filter_score, model.config.outside_id)
+            best = best.masked_fill(~is_kept(output.filter_logits, model.config), model.config.outside_id)
         pieces.append((best, probabilities))
     labels, scores = zip(*pieces, strict=True)
     return torch.cat(labels, dim=1), torch.cat(scores, dim=1)
@@ -79,13 +80,23 @@ def classify_kept_spans(model: SpanReader, batch: dict[str, Tensor]) -> tuple[Te
     """
     starts, ends = batch["start_positions"], batch["end_positions"]
     text = model.read_text(batch["input_ids"], batch["attention_mask"])
-    kept = is_span(batch) & (model.span_filter(text.states, starts, ends) >= model.config.least_filter_score)
+    kept = is_span(batch) & is_kept(model.span_filter(text.states, starts, ends), model.config)
     return read_labels(model, text, batch, kept)
 
 
 def is_span(batch: dict[str, Tensor]) -> Tensor:
     """Tell spans from padding. Shape: ``[batch, spans]``."""
     return mask_of(batch["num_spans"], batch["start_positions"].shape[1])
+
+
+def is_kept(filter_logits: Tensor, config: SpanMarkerConfig) -> Tensor:
+    """Tell which spans the span filter keeps. Shape: ``[batch, spans]``.
+
+    Args:
+        filter_logits: Logits of the span filter. Shape: ``[batch, spans, labels]``.
+        config: The configuration, with the threshold.
+    """
+    return entity_scores(filter_logits, config.outside_id) >= config.least_filter_score
 
 
 def _pieces(counts: Tensor, width: int) -> Iterator[tuple[slice, Tensor]]:
@@ -111,11 +122,8 @@ def read_labels(model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: 
     starts, ends = batch["start_positions"], batch["end_positions"]
     labels = torch.full(starts.shape, model.config.outside_id, dtype=torch.int32, device=starts.device)
     scores = torch.zeros(starts.shape, dtype=torch.float32, device=starts.device)
-    counts = wanted.sum(dim=1)
-    width = int(counts.max()) if len(counts) else 0
-    # The wanted spans of each row, in their order; what fills a row up is not wanted.
-    columns = wanted.byte().argsort(dim=1, descending=True, stable=True)[:, :width]
-    for part, num_spans in _pieces(counts, width):
+    columns, counts = columns_of(wanted)
+    for part, num_spans in _pieces(counts, columns.shape[1]):
         piece = columns[:, part]
         logits = model.read_spans(text, starts.gather(1, piece), ends.gather(1, piece), num_spans)
         best, probabilities = reduce_logits(logits)

@@ -16,14 +16,25 @@ _LEAST = {
     "max_prev_context": 0,
     "max_next_context": 0,
 }
-_FILTER_RANGES = {
+_RANGES = {
     "span_filter_threshold": (0, 1),
     "span_filter_recall": (0, 1),
+    "span_filter_vote": (0, 1),
     "span_filter_loss_weight": (0, math.inf),
     "span_filter_positive_weight": (0, math.inf),
+    "entity_weight": (0, math.inf),
+    "negatives_per_word": (0, math.inf),
 }
-"""Bounds of the span filter's settings, themselves out of range."""
-SPAN_SETTINGS = (*_LEAST, "span_filter", *_FILTER_RANGES)
+"""Bounds of settings, themselves out of range, but for those that may be zero."""
+_MAY_BE_ZERO = ("span_filter_vote",)
+_MAY_BE_NONE = (
+    "model_max_length",
+    "max_prev_context",
+    "max_next_context",
+    "span_filter_threshold",
+    "negatives_per_word",
+)
+SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES)
 """Settings of the model itself rather than of its encoder."""
 LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
 """What follows from the labels, and cannot be set without them."""
@@ -59,6 +70,12 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         span_filter_recall: Share of the entities found with all spans that calibration wants the filter to keep.
         span_filter_loss_weight: Weight of the filter's loss beside that of the classifier.
         span_filter_positive_weight: Weight of an entity in the filter's loss relative to another span.
+        span_filter_vote: Weight of what the filter says of a span's label beside what its markers say, at least 0 and
+            below 1: log-probabilities are averaged. 0: the filter only tells which spans are run.
+        entity_weight: Weight of an entity in the loss of the classifier relative to another span.
+        negatives_per_word: Number of candidate spans without an entity, for each word, that markers are trained on:
+            those that the span filter takes for entities most, which are those that markers see in prediction.
+            ``None``: all.
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
     Raises:
@@ -82,6 +99,9 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         span_filter_recall: float = 0.99,
         span_filter_loss_weight: float = 1.0,
         span_filter_positive_weight: float = 5.0,
+        span_filter_vote: float = 0.0,
+        entity_weight: float = 1.0,
+        negatives_per_word: float | None = None,
         **kwargs: Any,
     ) -> None:
         if isinstance(encoder_config, PreTrainedConfig):
@@ -97,6 +117,9 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.span_filter_recall = span_filter_recall
         self.span_filter_loss_weight = span_filter_loss_weight
         self.span_filter_positive_weight = span_filter_positive_weight
+        self.span_filter_vote = span_filter_vote
+        self.entity_weight = entity_weight
+        self.negatives_per_word = negatives_per_word
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
         self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))
@@ -239,17 +262,18 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
     def _check(self) -> None:
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is None and name not in ("marker_max_length", "entity_max_length"):
+            if value is None and name in _MAY_BE_NONE:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, but it is {value!r}.")
         if not isinstance(self.span_filter, bool):
             raise ValueError(f"span_filter must be True or False, but it is {self.span_filter!r}.")
-        for name, (low, high) in _FILTER_RANGES.items():
+        for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
-            if value is None and name == "span_filter_threshold":
+            if value is None and name in _MAY_BE_NONE:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not (low < value < high or (value == 0 and name in _MAY_BE_ZERO)):
                 raise ValueError(f"{name} must be a number between {low} and {high}, but it is {value!r}.")
 
 

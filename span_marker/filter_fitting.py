@@ -14,7 +14,8 @@ from span_marker.data_collator import IGNORED_LABEL
 from span_marker.inference import evaluating
 from span_marker.inputs import parse_inputs
 from span_marker.sentence_batches import SentenceBatches
-from span_marker.span_filter import SpanFilter, calibrated_threshold, filter_loss
+from span_marker.span_filter import SpanFilter, calibrated_threshold, entity_scores
+from span_marker.span_loss import filter_loss
 from span_marker.windows import cut_into_windows, window_size
 
 LEARNING_RATE: Final = 1e-3
@@ -78,10 +79,11 @@ def fit_span_filter(
     training = [batch for index, batch in enumerate(batches) if index % HELD_OUT]
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        span_filter = SpanFilter(model.encoder.config.hidden_size)
+        span_filter = SpanFilter(model.encoder.config.hidden_size, model.config.num_labels, model.config.outside_id)
         _train(span_filter, training, model.config, epochs)
     model.span_filter = span_filter.to(device=model.device, dtype=model.dtype).eval()
     model.config.span_filter = True
+    model.config.span_filter_vote = 0.0  # it has learnt what the markers say
     return _calibrate(span_filter.to("cpu", torch.float32), held_out, model)
 
 
@@ -116,9 +118,9 @@ def _train(span_filter: SpanFilter, batches: Sequence[_Batch], config: Any, epoc
     for _ in range(epochs):
         for index in torch.randperm(len(batches)).tolist():
             batch = batches[index]
-            scores = span_filter(batch.states, batch.starts, batch.ends)
+            logits = span_filter(batch.states, batch.starts, batch.ends)
             count = batch.labels.ne(IGNORED_LABEL).sum()
-            (filter_loss(scores, batch.labels, config) / count).backward()
+            (filter_loss(logits, batch.labels, config) / count).backward()
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
@@ -128,7 +130,8 @@ def _train(span_filter: SpanFilter, batches: Sequence[_Batch], config: Any, epoc
 def _calibrate(span_filter: SpanFilter, batches: Sequence[_Batch], model: Any) -> FilterReport:
     """Choose the threshold, and tell what it does."""
     config = model.config
-    scores = [span_filter(batch.states, batch.starts, batch.ends) for batch in batches]
+    logits = [span_filter(batch.states, batch.starts, batch.ends) for batch in batches]
+    scores = [entity_scores(of_batch, config.outside_id) for of_batch in logits]
     of_spans = torch.cat([s[b.labels != IGNORED_LABEL] for s, b in zip(scores, batches, strict=True)])
     of_entities = torch.cat([s[_is_entity(b, config.outside_id)] for s, b in zip(scores, batches, strict=True)])
     config.span_filter_threshold = calibrated_threshold(of_entities.numpy(), config.span_filter_recall)

@@ -18,6 +18,7 @@ from span_marker.hub import fetch
 from span_marker.loading import find_model, name_settings, naming, suggesting
 from span_marker.model_card import SpanMarkerModelCardData, load_card_data
 from span_marker.schemes import LabelScheme, Scheme, read_tags
+from span_marker.span_filter import SpanFilter
 from span_marker.tokenizer import SpanMarkerTokenizer
 
 logger = logging.get_logger(__name__)
@@ -49,6 +50,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         config: The configuration.
         encoder: The encoder.
         classifier: The classifier over marker pairs.
+        span_filter: The classifier of spans on the text alone. ``None``: the model has none.
         model_card_data: What the model card says that the model cannot know.
         tokenizer: The tokenizer with the markers, or ``None``.
     """
@@ -56,6 +58,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
     config: SpanMarkerConfig
     encoder: PreTrainedModel
     classifier: nn.Linear
+    span_filter: SpanFilter | None
     model_card_data: SpanMarkerModelCardData
     tokenizer: SpanMarkerTokenizer | None
     _runner: EncoderRunner
@@ -235,7 +238,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         self.config.vocab_size = self.config.encoder["vocab_size"] = table.num_embeddings
 
     def set_labels(self, labels: Iterable[str] | ClassLabel, scheme: Scheme | str | None = None) -> None:
-        """Give the model the tags of a data set, and with them a new, untrained classifier.
+        """Give the model the tags of a data set, and with them a new, untrained classifier and span filter.
 
         Args:
             labels: The tags in the order of their ids ("O", "B-LOC", "I-LOC", ...), or a ``ClassLabel`` feature.
@@ -247,11 +250,12 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         """
         self.config.set_labels(labels, scheme)
         self.model_card_data.start_training()
-        old = self.classifier
-        self.classifier = nn.Linear(
-            old.in_features, self.config.num_labels, device=old.weight.device, dtype=old.weight.dtype
-        )
+        old, config = self.classifier, self.config
+        self.classifier = nn.Linear(old.in_features, config.num_labels).to(old.weight)
         self._init_weights(self.classifier)
+        if self.span_filter is not None:
+            span_filter = SpanFilter(self.span_filter.first.in_features, config.num_labels, config.outside_id)
+            self.span_filter = span_filter.to(old.weight).train(self.training)
 
     @property
     def has_labels(self) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import can_return_tuple
 
-from span_marker.attention import MarkerLayout, TextMemory, mask_of
+from span_marker.attention import MarkerLayout, TextMemory, columns_of, mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
@@ -21,7 +21,9 @@ from span_marker.model_card import SpanMarkerModelCardData
 from span_marker.model_loading import require_config
 from span_marker.model_saving import SavableModel
 from span_marker.output import SpanMarkerOutput
-from span_marker.span_filter import SpanFilter, filter_loss
+from span_marker.span_filter import SpanFilter, entity_scores, vote
+from span_marker.span_loss import filter_loss, span_loss
+from span_marker.span_sampling import hardest_spans
 from span_marker.tokenizer import SpanMarkerTokenizer
 
 Self = TypeVar("Self", bound="SpanMarkerModel")
@@ -35,13 +37,23 @@ class TextReading:
         input_ids: Text with special tokens. Shape: ``[batch, text]``.
         attention_mask: True for text, false for padding. Shape: ``[batch, text]``.
         states: Final states. Shape: ``[batch, text, hidden]``.
-        memory: What markers attend to in each layer.
+        memory: What markers attend to in each layer. ``None``: the text is to be read again.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
     states: Tensor
-    memory: TextMemory
+    memory: TextMemory | None
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """What a batch is trained towards, as ``SpanMarkerModel.forward`` describes it."""
+
+    labels: Tensor
+    num_items: Tensor | int | None
+    negative_share: Tensor | None
+    label_smoothing: float
 
 
 class SpanMarkerModel(SavableModel):
@@ -79,7 +91,7 @@ class SpanMarkerModel(SavableModel):
         use_cheap_dropout(self)
         hidden_size = self.encoder.config.hidden_size
         self.classifier = nn.Linear(2 * hidden_size, config.num_labels)
-        self.span_filter = SpanFilter(hidden_size) if config.span_filter else None
+        self.span_filter = SpanFilter(hidden_size, config.num_labels, config.outside_id) if config.span_filter else None
         self.model_card_data = model_card_data or SpanMarkerModelCardData()
         self.tokenizer: SpanMarkerTokenizer | None = None
         if self.device.type != "meta":
@@ -105,9 +117,14 @@ class SpanMarkerModel(SavableModel):
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         negative_share: Tensor | None = None,
+        label_smoothing: float = 0.0,
         **kwargs: Any,
     ) -> SpanMarkerOutput:
         """Classify candidate spans.
+
+        Given labels, a model in training mode whose configuration has ``negatives_per_word`` reads the text first, and
+        runs markers for entities and the spans that its span filter takes for entities most; ``logits`` are those of
+        the filter then.
 
         Args:
             input_ids: Text with special tokens. Shape: ``[batch, text]``.
@@ -120,25 +137,46 @@ class SpanMarkerModel(SavableModel):
                 this batch (gradient accumulation). ``None``: this batch's.
             negative_share: Share of the spans without an entity that are in the batch, where the others were left out:
                 the span filter learns how likely an entity is among all spans. ``None``: all. Shape: ``[batch]``.
+            label_smoothing: Share of each label that the loss spreads over all labels.
             **kwargs: Handed on to the encoder, such as ``output_hidden_states``.
 
         Returns:
             Logits of each span and, where labels are given, the loss.
         """
+        targets = None
+        if labels is not None:
+            targets = _Targets(labels, num_items_in_batch, negative_share, label_smoothing)
+            if self.training and self.span_filter is not None and self.config.negatives_per_word is not None:
+                return self._train_on_hardest(input_ids, attention_mask, start_positions, end_positions, targets)
         layout = _layout(attention_mask, start_positions, end_positions, num_spans)
         outputs = self._runner(self.encoder, self._with_markers(input_ids, layout), layout, **kwargs)
         text_states, *marker_states = _split(outputs.last_hidden_state, layout)
-        logits = self._classify(marker_states)
-        scores = None if self.span_filter is None else self.span_filter(text_states, start_positions, end_positions)
-        if scores is not None and negative_share is not None:
-            scores = scores - negative_share.log()[:, None]
+        logits, filter_logits = self._classify(marker_states), None
+        if self.span_filter is not None:
+            filter_logits = self.span_filter(text_states, start_positions, end_positions)
         return SpanMarkerOutput(
-            loss=None if labels is None else self._loss(logits, scores, labels, num_items_in_batch),
-            logits=logits,
-            filter_scores=scores,
+            loss=None if targets is None else self._loss(logits, targets.labels, filter_logits, targets),
+            logits=self._vote(logits, filter_logits),
+            filter_logits=filter_logits,
             hidden_states=outputs.get("hidden_states"),
             attentions=outputs.get("attentions"),
         )
+
+    def _train_on_hardest(
+        self, input_ids: Tensor, attention_mask: Tensor, starts: Tensor, ends: Tensor, targets: "_Targets"
+    ) -> SpanMarkerOutput:
+        """Train the span filter on all spans, and markers on entities and what the filter takes for entities most."""
+        assert self.span_filter is not None
+        assert self.config.negatives_per_word is not None
+        outside, per_word = self.config.outside_id, self.config.negatives_per_word
+        text = self.read_text(input_ids, attention_mask)
+        filter_logits = self.span_filter(text.states, starts, ends)
+        scores = entity_scores(filter_logits.detach(), outside)
+        columns, counts = columns_of(hardest_spans(scores, targets.labels, starts, per_word, outside))
+        logits = self._read_markers(text, starts.gather(1, columns), ends.gather(1, columns), counts)
+        labels = targets.labels.gather(1, columns).masked_fill(~mask_of(counts, columns.shape[1]), IGNORED_LABEL)
+        loss = self._loss(logits, labels, filter_logits, targets)
+        return SpanMarkerOutput(loss=loss, logits=filter_logits, filter_logits=filter_logits)
 
     def read_text(self, input_ids: Tensor, attention_mask: Tensor) -> TextReading:
         """Encode texts, the first half of a forward pass.
@@ -152,7 +190,8 @@ class SpanMarkerModel(SavableModel):
         """
         none = input_ids.new_zeros(len(input_ids), 0)
         layout = _layout(attention_mask, none, none, none.sum(1))
-        memory = TextMemory()
+        # What a checkpointed layer kept would be kept again when gradients make it run again.
+        memory = None if self.training and self.encoder.is_gradient_checkpointing else TextMemory()
         states = self._runner(self.encoder, input_ids, layout, memory).last_hidden_state
         return TextReading(input_ids, layout.text_mask, states, memory)
 
@@ -170,7 +209,14 @@ class SpanMarkerModel(SavableModel):
         Returns:
             Logits, undefined for padding. Shape: ``[batch, spans, labels]``.
         """
-        layout = _layout(text.attention_mask, start_positions, end_positions, num_spans)
+        logits = self._read_markers(text, start_positions, end_positions, num_spans)
+        if not self.config.span_filter_vote or self.span_filter is None:
+            return logits
+        return self._vote(logits, self.span_filter(text.states, start_positions, end_positions))
+
+    def _read_markers(self, text: TextReading, starts: Tensor, ends: Tensor, num_spans: Tensor) -> Tensor:
+        """Classify spans of encoded texts by their markers alone. Shape: ``[batch, spans, labels]``."""
+        layout = _layout(text.attention_mask, starts, ends, num_spans)
         input_ids = self._with_markers(text.input_ids, layout)
         states = self._runner(self.encoder, input_ids, layout, text.memory).last_hidden_state
         _, *marker_states = _split(states, layout)
@@ -186,19 +232,23 @@ class SpanMarkerModel(SavableModel):
         logits: Tensor = self.classifier(self.dropout(torch.cat(list(marker_states), dim=-1)))
         return logits
 
-    def _loss(
-        self, logits: Tensor, filter_scores: Tensor | None, labels: Tensor, num_items: Tensor | int | None
-    ) -> Tensor:
-        """Average the loss over the labelled spans: cross entropy, and the span filter's. Shape: ``[]``."""
-        total = nn.functional.cross_entropy(
-            logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="sum"
-        )
-        if filter_scores is not None:
-            total = total + filter_loss(filter_scores, labels, self.config)
-        count = (
-            labels.ne(IGNORED_LABEL).sum() if num_items is None else torch.as_tensor(num_items, device=labels.device)
-        )
-        return total / count.clamp(min=1)  # a batch of empty sentences has no span
+    def _vote(self, logits: Tensor, filter_logits: Tensor | None) -> Tensor:
+        """Let the span filter have its say in the labels of spans. Shape: ``[batch, spans, labels]``."""
+        return logits if filter_logits is None else vote(logits, filter_logits, self.config.span_filter_vote)
+
+    def _loss(self, logits: Tensor, labels: Tensor, filter_logits: Tensor | None, targets: "_Targets") -> Tensor:
+        """Average the loss over the labelled spans: that of the markers run, and the span filter's. Shape: ``[]``."""
+        config, smoothing = self.config, targets.label_smoothing
+        total = span_loss(logits, labels, config.outside_id, config.entity_weight, smoothing)
+        if filter_logits is not None:
+            if targets.negative_share is not None:
+                is_outside = torch.arange(config.num_labels, device=labels.device) == config.outside_id
+                filter_logits = filter_logits + targets.negative_share.log()[:, None, None] * is_outside
+            total = total + filter_loss(filter_logits, targets.labels, config, smoothing)
+        count = targets.num_items
+        if count is None:
+            count = targets.labels.ne(IGNORED_LABEL).sum()
+        return total / torch.as_tensor(count, device=labels.device).clamp(min=1)  # empty sentences have no span
 
     def predict(
         self,

@@ -1,8 +1,7 @@
-"""The span filter: which candidate spans are worth a pair of markers.
+"""The span filter: a classifier of candidate spans on the text alone, which says which of them are worth markers.
 
 All but one or two of a hundred candidate spans are no entity, and the text's own states, which cost no marker, tell
-most of them. The filter scores every pair of a first and a last token at once: a bilinear form of low rank, as in
-biaffine parsing (Dozat and Manning, 2017), two linear terms and one for the width.
+most of them. The filter knows the entity types, too, so that its opinion can count beside that of the markers.
 """
 
 import math
@@ -13,33 +12,44 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from span_marker.configuration import SpanMarkerConfig
-from span_marker.data_collator import IGNORED_LABEL
+from span_marker.dropout import CheapDropout
 
-RANK: Final = 128
-"""Rank of the bilinear form: with 384 states, 100,000 parameters."""
+INNER_SIZE: Final = 256
+"""Size of a span's representation: with 384 states, 200,000 parameters."""
 WIDTHS: Final = 32
-"""Widths in tokens that have a term of their own; wider spans share the last."""
+"""Widths in tokens that have a representation of their own; wider spans share the last."""
 PRIOR: Final = -3.0
-"""Score that every span starts from: one span in twenty is worth its markers."""
+"""Log-odds that every span starts from: one span in twenty is worth its markers."""
 HIGHEST_THRESHOLD: Final = 0.01
 """Highest probability at which calibration lets a span be dropped."""
 
 
 class SpanFilter(nn.Module):
-    """Scores candidate spans by the states of their first and last token.
+    """Classifies candidate spans by the states of their first and last token, and their width.
 
     Args:
         hidden_size: Size of a token's state.
+        num_labels: Number of labels.
+        outside_id: Label id of "no entity".
         initializer_range: Standard deviation of fresh weights.
+        dropout: Dropout rate of the states and of a span's representation.
     """
 
-    def __init__(self, hidden_size: int, initializer_range: float = 0.02) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        num_labels: int,
+        outside_id: int = 0,
+        initializer_range: float = 0.02,
+        dropout: float = 0.1,
+    ) -> None:
         super().__init__()
-        # The last column of each is its linear term.
-        self.first = nn.Linear(hidden_size, RANK + 1, bias=False)
-        self.last = nn.Linear(hidden_size, RANK + 1, bias=False)
-        self.width = nn.Embedding(WIDTHS, 1)
+        self.first = nn.Linear(hidden_size, INNER_SIZE)
+        self.last = nn.Linear(hidden_size, INNER_SIZE, bias=False)
+        self.width = nn.Embedding(WIDTHS, INNER_SIZE)
+        self.output = nn.Linear(INNER_SIZE, num_labels)
+        self.dropout = CheapDropout(dropout)
+        self.outside_id = outside_id
         self.initializer_range = initializer_range
         for layer in self.children():
             self.reset(layer)
@@ -50,13 +60,16 @@ class SpanFilter(nn.Module):
         Args:
             layer: The layer.
         """
-        if isinstance(layer, nn.Linear):
+        if isinstance(layer, nn.Linear | nn.Embedding):
             nn.init.normal_(layer.weight, std=self.initializer_range)
-        else:
-            nn.init.constant_(self.width.weight, PRIOR)
+        if isinstance(layer, nn.Linear) and layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+        if layer is self.output and layer.out_features > 1:
+            with torch.no_grad():
+                layer.bias[self.outside_id] = math.log(layer.out_features - 1) - PRIOR
 
     def forward(self, text_states: Tensor, start_positions: Tensor, end_positions: Tensor) -> Tensor:
-        """Score candidate spans.
+        """Classify candidate spans.
 
         Args:
             text_states: Final states of the text. Shape: ``[batch, text, hidden]``.
@@ -64,37 +77,50 @@ class SpanFilter(nn.Module):
             end_positions: Index of each span's last token. Shape: ``[batch, spans]``.
 
         Returns:
-            Log-odds that the span is an entity. Shape: ``[batch, spans]``.
+            Shape: ``[batch, spans, labels]``.
         """
-        first, last = self.first(text_states), self.last(text_states)
-        pairs = first[..., :-1] @ last[..., :-1].transpose(1, 2) * RANK**-0.5
-        pairs = pairs + first[..., -1:] + last[..., -1:].transpose(1, 2)
-        scores: Tensor = pairs.flatten(1).gather(1, start_positions * text_states.shape[1] + end_positions)
-        widths = (end_positions - start_positions).clamp(0, WIDTHS - 1)
-        scores += self.width(widths).squeeze(-1)
-        return scores
+        states = self.dropout(text_states)
+        spans = _pick(self.first(states), start_positions) + _pick(self.last(states), end_positions)
+        spans = spans + self.width((end_positions - start_positions).clamp(0, WIDTHS - 1))
+        logits: Tensor = self.output(self.dropout(nn.functional.gelu(spans)))
+        return logits
 
 
-def filter_loss(scores: Tensor, labels: Tensor, config: SpanMarkerConfig) -> Tensor:
-    """Add up the binary cross entropy of the filter over the labelled spans.
+def _pick(states: Tensor, positions: Tensor) -> Tensor:
+    """Look up the state of a token for each span. Shape: ``[batch, spans, size]``."""
+    return states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))
+
+
+def entity_scores(filter_logits: Tensor, outside_id: int) -> Tensor:
+    """Tell how likely spans are entities of any type.
 
     Args:
-        scores: Log-odds of each span. Shape: ``[batch, spans]``.
-        labels: Label id of each span, -100 for padding. Shape: ``[batch, spans]``.
-        config: The configuration, for the weight of the whole and that of an entity relative to another span: one that
-            the filter drops is lost, one that it keeps costs a little time.
+        filter_logits: Logits of the span filter. Shape: ``[..., labels]``.
+        outside_id: Label id of "no entity".
 
     Returns:
-        Shape: ``[]``.
+        Log-odds. Shape: ``[...]``.
     """
-    losses = nn.functional.binary_cross_entropy_with_logits(
-        scores.float(),
-        labels.ne(config.outside_id).float(),
-        pos_weight=torch.tensor(config.span_filter_positive_weight, device=scores.device),
-        reduction="none",
-    )
-    total: Tensor = losses.masked_fill(labels == IGNORED_LABEL, 0.0).sum()
-    return config.span_filter_loss_weight * total
+    logits = filter_logits.float()
+    is_outside = torch.arange(logits.shape[-1], device=logits.device) == outside_id
+    return logits.masked_fill(is_outside, -torch.inf).logsumexp(-1) - logits[..., outside_id]
+
+
+def vote(marker_logits: Tensor, filter_logits: Tensor, share: float) -> Tensor:
+    """Average what markers and the span filter say of spans.
+
+    Args:
+        marker_logits: Shape: ``[..., labels]``.
+        filter_logits: Shape: as ``marker_logits``.
+        share: Weight of the filter, from 0 to 1.
+
+    Returns:
+        The logits of the markers for the share 0, else averaged log-probabilities. Shape: as ``marker_logits``.
+    """
+    if not share:
+        return marker_logits
+    of_markers, of_filter = (logits.float().log_softmax(-1) for logits in (marker_logits, filter_logits))
+    return torch.lerp(of_markers, of_filter, share)
 
 
 def calibrated_threshold(scores: npt.ArrayLike, recall: float) -> float:

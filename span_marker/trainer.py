@@ -78,9 +78,9 @@ class Trainer(FromSettings, SavingTrainer):
             prediction look at all spans.
         compute_loss_func: Computes the loss of training in place of the model, from its outputs, the label ids and
             ``num_items_in_batch``, the number of spans in an optimizer step. The outputs have ``logits``, shape
-            ``[batch, spans, labels]``, and with a span filter its log-odds, ``filter_scores``, shape ``[batch,
-            spans]``; the label ids, shape ``[batch, spans]``, are -100 where a span is padding, whose logits are
-            undefined. ``eval_loss`` stays the cross entropy.
+            ``[batch, spans, labels]``, and with a span filter its own, ``filter_logits``; the label ids, shape
+            ``[batch, spans]``, are -100 where a span is padding, whose logits are undefined. Markers are run for all
+            spans then. ``eval_loss`` stays the cross entropy.
         optimizer_cls_and_kwargs: Class of the optimizer and its arguments, in place of those that ``args`` ask for.
 
     Raises:

@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader, Sampler
 from transformers.trainer_utils import BestRun, EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
 from transformers.utils import logging
 
-from span_marker.data_collator import IGNORED_LABEL
 from span_marker.decoding import decode
 from span_marker.entity_errors import EntityErrors
 from span_marker.overriding import overridden
@@ -38,7 +37,7 @@ from span_marker.trainer_evaluation import (
     pack_entities,
     pack_scores,
 )
-from span_marker.trainer_scoring import SpanLabelSmoother, score_spans
+from span_marker.trainer_scoring import score_spans
 from span_marker.windows import classify_in_windows, window_size
 
 logger = logging.get_logger(__name__)
@@ -57,8 +56,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         self._type_metrics: dict[str, Any] = {}
         self._errors: EntityErrors | None = None
         super().__init__(*args, **kwargs)
-        if self.args.label_smoothing_factor:
-            self.label_smoother = SpanLabelSmoother(self.args.label_smoothing_factor, IGNORED_LABEL, self)
+        self.label_smoother = None  # the model smooths labels, because it has more than one loss
 
     def train(
         self,
@@ -103,6 +101,22 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         card.set_training_curve(self.state.log_history)
         card.set_emissions(self.callback_handler.callbacks)
         return output
+
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Compute the loss of a batch, with the labels smoothed as the arguments say.
+
+        Args:
+            model: The model, perhaps wrapped.
+            inputs: A batch of the collator.
+            *args: As transformers has them.
+            **kwargs: As transformers has them.
+
+        Returns:
+            The loss, or with ``return_outputs`` the loss and the model's output.
+        """
+        if self.args.label_smoothing_factor:
+            inputs = {**inputs, "label_smoothing": self.args.label_smoothing_factor}
+        return super().compute_loss(model, inputs, *args, **kwargs)
 
     def evaluate(
         self,

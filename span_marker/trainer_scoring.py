@@ -1,17 +1,15 @@
-"""What an evaluation or training step does to the logits besides decoding: losses, and the span filter's scores."""
+"""What an evaluation step does to the logits besides decoding: losses, and the span filter's scores."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.trainer_pt_utils import LabelSmoother
 
 from span_marker.classification import classify_spans
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.output import SpanMarkerOutput
-from span_marker.span_filter import filter_loss
+from span_marker.span_filter import entity_scores
 
 
 class SpanScorer:
@@ -53,11 +51,14 @@ class SpanScorer:
                 logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
             ).view_as(labels)
         self.losses.append(losses)
+        filter_logits = output.get("filter_logits")
         self.filter_scores.append(
-            output["filter_scores"] if self.config.span_filter else losses.new_full((), torch.inf).expand_as(losses)
+            losses.new_full((), torch.inf).expand_as(losses)
+            if filter_logits is None
+            else entity_scores(filter_logits, self.config.outside_id)
         )
         logits = logits if self.preprocess is None else self.preprocess(logits, labels)
-        return SpanMarkerOutput(logits=logits, filter_scores=output.get("filter_scores"))
+        return SpanMarkerOutput(logits=logits, filter_logits=filter_logits)
 
 
 def score_spans(
@@ -78,35 +79,3 @@ def score_spans(
     scorer: Any = SpanScorer(model, config, batch.get("labels"), preprocess)
     best, probabilities = classify_spans(scorer, batch, filtered=config.filters_spans)
     return best, probabilities, torch.cat(scorer.losses, dim=1), torch.cat(scorer.filter_scores, dim=1).float()
-
-
-@dataclass
-class SpanLabelSmoother(LabelSmoother):  # type: ignore[misc]
-    """transformers' smoothing of the classifier's labels, which leaves the model's own loss out, with the filter's.
-
-    Attributes:
-        trainer: The Trainer, whose model may change.
-    """
-
-    trainer: Any = None
-
-    def __call__(
-        self, model_output: Any, labels: Tensor, shift_labels: bool = False, num_items_in_batch: Any = None
-    ) -> Tensor:
-        """Compute the loss of a batch.
-
-        Args:
-            model_output: The model's output.
-            labels: Gold label ids. Shape: ``[batch, spans]``.
-            shift_labels: As transformers has it.
-            num_items_in_batch: Number of labelled spans that the loss is averaged over. ``None``: this batch's.
-
-        Returns:
-            Shape: ``[]``.
-        """
-        loss: Tensor = super().__call__(model_output, labels, shift_labels, num_items_in_batch)
-        config = self.trainer.model.config
-        if not config.span_filter:
-            return loss
-        count = labels.ne(IGNORED_LABEL).sum() if num_items_in_batch is None else num_items_in_batch
-        return loss + filter_loss(model_output["filter_scores"], labels, config) / count

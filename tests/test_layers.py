@@ -29,8 +29,8 @@ LAYERS = [
     {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
-    {"attention", "data_collator", "evaluation", "inputs", "tokenizer_pipeline"},
-    {"classification", "encoders", "entity_errors", "ner_metric", "span_filter", "span_sampling", "tokenizer"},
+    {"attention", "data_collator", "evaluation", "inputs", "span_filter", "tokenizer_pipeline"},
+    {"classification", "encoders", "entity_errors", "ner_metric", "span_loss", "span_sampling", "tokenizer"},
     {"windows"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},

@@ -7,13 +7,22 @@ from conftest import LABELS, QUICK_TRAINING, make_dataset
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_models import SENTENCES, TEXTS, collate, make_model
+from tiny_models import SENTENCES, TEXTS, collate, give_filter, make_model
 from tokenizers_zoo import wordpiece
 from torch import nn
 
 from span_marker import SpanMarkerConfig, SpanMarkerModel, Trainer, TrainingArguments
 from span_marker.classification import classify_kept_spans, classify_spans, is_span
-from span_marker.span_filter import HIGHEST_THRESHOLD, PRIOR, WIDTHS, SpanFilter, calibrated_threshold, filter_loss
+from span_marker.span_filter import (
+    HIGHEST_THRESHOLD,
+    PRIOR,
+    WIDTHS,
+    SpanFilter,
+    calibrated_threshold,
+    entity_scores,
+    vote,
+)
+from span_marker.span_loss import filter_loss, span_loss
 
 NAMES = ("input_ids", "attention_mask", "start_positions", "end_positions", "num_spans")
 
@@ -21,12 +30,7 @@ NAMES = ("input_ids", "attention_mask", "start_positions", "end_positions", "num
 @pytest.fixture
 def filtered(tmp_path):
     """A model with opinions and a filter that keeps about half of the spans."""
-    torch.manual_seed(0)
-    model = make_model(tmp_path / "model", wordpiece())
-    model.config.span_filter, model.config.span_filter_threshold = True, 0.5
-    model.span_filter = SpanFilter(model.encoder.config.hidden_size, initializer_range=0.5)
-    nn.init.normal_(model.span_filter.width.weight)
-    return model.eval()
+    return give_filter(make_model(tmp_path / "model", wordpiece()))
 
 
 @pytest.fixture
@@ -56,38 +60,60 @@ def losses(trainer):
 # ---- The scores ----
 
 
-def test_scores_are_the_bilinear_form_of_each_pair():
+def test_logits_are_those_of_each_pair_of_tokens():
     torch.manual_seed(0)
-    module = SpanFilter(8, initializer_range=1.0)
-    nn.init.normal_(module.width.weight)
+    module = SpanFilter(8, 3, initializer_range=1.0).eval()
     states = torch.randn(2, 40, 8)
     starts, ends = torch.tensor([[0, 3, 1], [2, 0, 0]]), torch.tensor([[0, 7, 39], [3, 33, 0]])
-    scores = module(states, starts, ends)
+    logits = module(states, starts, ends)
     for row in range(2):
         for span in range(3):
             start, end = int(starts[row, span]), int(ends[row, span])
-            first, last = module.first.weight @ states[row, start], module.last.weight @ states[row, end]
-            expected = first[:-1] @ last[:-1] / math.sqrt(128) + first[-1] + last[-1]
-            expected = expected + module.width.weight[min(end - start, WIDTHS - 1), 0]
-            assert scores[row, span].item() == pytest.approx(expected.item(), rel=1e-4)
+            inner = module.first(states[row, start]) + module.last.weight @ states[row, end]
+            inner = inner + module.width.weight[min(end - start, WIDTHS - 1)]
+            torch.testing.assert_close(
+                logits[row, span], module.output(nn.functional.gelu(inner)), rtol=1e-4, atol=1e-4
+            )
 
 
-def test_every_span_starts_at_the_prior():
-    scores = SpanFilter(32)(torch.zeros(1, 5, 32), torch.tensor([[0, 1]]), torch.tensor([[0, 4]]))
-    assert scores.tolist() == [[PRIOR, PRIOR]]
+@pytest.mark.parametrize("outside_id", [0, 2])
+def test_every_span_starts_near_the_prior(outside_id):
+    module = SpanFilter(32, 5, outside_id).eval()
+    logits = module(torch.randn(1, 5, 32), torch.tensor([[0, 1]]), torch.tensor([[0, 4]]))
+    torch.testing.assert_close(entity_scores(logits, outside_id), torch.full((1, 2), PRIOR), rtol=0, atol=0.2)
 
 
 def test_batches_without_spans_or_text():
     none = torch.zeros(2, 0, dtype=torch.long)
-    assert SpanFilter(8)(torch.zeros(2, 3, 8), none, none).shape == (2, 0)
+    assert SpanFilter(8, 3)(torch.zeros(2, 3, 8), none, none).shape == (2, 0, 3)
 
 
-def test_loss_weighs_entities_and_leaves_padding_out():
+@given(st.lists(st.floats(-20, 20), min_size=3, max_size=3), st.integers(0, 2))
+def test_scores_are_the_log_odds_of_any_type(logits, outside_id):
+    outside = torch.tensor(logits, dtype=torch.float64).softmax(-1)[outside_id].item()
+    score = entity_scores(torch.tensor([logits]), outside_id).item()
+    assert 1 / (1 + math.exp(score)) == pytest.approx(outside, rel=1e-3)
+
+
+def test_a_vote_averages_log_probabilities():
+    markers, text = torch.tensor([0.8, 0.2]).log() + 5, torch.tensor([0.2, 0.8]).log()
+    assert vote(markers, text, 0.0) is markers
+    torch.testing.assert_close(vote(markers, text, 0.5).softmax(-1), torch.tensor([0.5, 0.5]))
+    torch.testing.assert_close(vote(markers, text, 1.0).softmax(-1), torch.tensor([0.2, 0.8]))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_losses_weigh_entities_and_leave_padding_out(smoothing):
     config = SpanMarkerConfig({}, span_filter_positive_weight=5.0, span_filter_loss_weight=2.0)
     config.set_labels(["O", "B-LOC", "I-LOC"])
-    scores, labels = torch.tensor([[0.3, -1.0, 9.0]]), torch.tensor([[1, 0, -100]])
-    positive, negative = math.log(1 + math.exp(-0.3)), math.log(1 + math.exp(-1.0))
-    assert filter_loss(scores, labels, config).item() == pytest.approx(2.0 * (5 * positive + negative), rel=1e-5)
+    logits, labels = torch.tensor([[[0.3, 1.0], [2.0, -1.0], [9.0, 9.0]]]), torch.tensor([[1, 0, -100]])
+    logs = logits[0].log_softmax(-1)
+    entity, other = (
+        -((1 - smoothing) * logs[row, label] + smoothing * logs[row].mean()) for row, label in ((0, 1), (1, 0))
+    )
+    loss = filter_loss(logits, labels, config, smoothing).item()
+    assert loss == pytest.approx(2.0 * (5 * entity + other).item(), rel=1e-5)
+    assert span_loss(logits, labels, 0, 1.0, smoothing).item() == pytest.approx((entity + other).item(), rel=1e-5)
 
 
 # ---- The threshold ----
@@ -130,6 +156,10 @@ def test_threshold_is_one_that_a_configuration_takes(scores, recall):
         ("span_filter_recall", 1.0),
         ("span_filter_loss_weight", -1),
         ("span_filter_positive_weight", True),
+        ("span_filter_vote", 1.0),
+        ("span_filter_vote", -0.1),
+        ("entity_weight", 0),
+        ("negatives_per_word", 0.0),
     ],
 )
 def test_settings_out_of_range_are_refused(name, value):
@@ -148,7 +178,7 @@ def test_dropped_spans_are_outside_and_kept_ones_as_without_a_filter(filtered):
         found, probabilities = classify_kept_spans(filtered, batch)
         masked, _ = classify_spans(filtered, batch, filtered=True)
     spans = is_span(batch)
-    kept = spans & (output.filter_scores >= 0.0)
+    kept = spans & (entity_scores(output.filter_logits, filtered.config.outside_id) >= 0.0)
     assert 0.2 < (kept.sum() / spans.sum()) < 0.8
     assert torch.equal(found[kept], labels[kept])
     assert torch.allclose(probabilities[kept], scores[kept], atol=1e-5)
@@ -173,7 +203,7 @@ def test_the_filter_changes_no_entity_that_it_keeps(filtered, batch_size):
 
 
 def test_a_filter_that_keeps_nothing(filtered):
-    nn.init.constant_(filtered.span_filter.width.weight, -1000.0)
+    filtered.span_filter.output.bias.data[filtered.config.outside_id] = 1000.0
     assert filtered.predict(SENTENCES) == [[] for _ in SENTENCES]
 
 
@@ -201,7 +231,8 @@ def test_training_fits_and_calibrates_the_filter(train):
     model = trainer.model
     (batch,) = trainer.get_eval_dataloader()
     with torch.no_grad():
-        scores = model(**{name: batch[name] for name in NAMES}).filter_scores
+        logits = model(**{name: batch[name] for name in NAMES}).filter_logits
+    scores = entity_scores(logits, model.config.outside_id)
     assert scores[batch["labels"] > 0].mean() > scores[batch["labels"] == 0].mean() + 2
     assert 0 < model.config.span_filter_threshold <= HIGHEST_THRESHOLD
     rows = make_dataset()
@@ -218,18 +249,27 @@ def test_the_filters_loss_is_added(train):
 
 def test_a_part_of_the_spans_teaches_how_likely_an_entity_is_among_all(filtered):
     batch = {name: tensor for name, tensor in collate(filtered, SENTENCES).items() if name in NAMES}
+    outside, span = filtered.config.outside_id, torch.tensor([0])
+    labels = torch.full_like(batch["start_positions"], -100)
+    labels[0, 0] = 1
+    filtered.config.span_filter_loss_weight, filtered.config.span_filter_positive_weight = 1.0, 1.0
     with torch.no_grad():
-        scores = filtered(**batch).filter_scores
-        shifted = filtered(**batch, negative_share=torch.full((len(SENTENCES),), 0.25)).filter_scores
-    # Among a quarter of the others an entity is four times as likely.
-    torch.testing.assert_close(shifted, scores + math.log(4))
+        output = filtered(**batch, labels=labels)
+        shifted = filtered(**batch, labels=labels, negative_share=torch.full((len(SENTENCES),), 0.25))
+    logits = output.filter_logits[0, 0].clone()
+    logits[outside] -= math.log(4)  # among a quarter of the others an entity is four times as likely
+    lost = nn.functional.cross_entropy(output.filter_logits[0, 0], span[0] + 1)
+    expected = output.loss - lost + nn.functional.cross_entropy(logits, span[0] + 1)
+    torch.testing.assert_close(shifted.loss, expected)
 
 
-def test_label_smoothing_trains_the_filter_too(train):
-    trainer = train(label_smoothing_factor=0.1, num_train_epochs=3, learning_rate=1e-2)
-    assert (trainer.model.span_filter.width.weight != PRIOR).any()
-    plain = train(label_smoothing_factor=0.1, span_filter=False)
-    assert plain.model.span_filter is None
+def test_label_smoothing_trains_the_filter_too(filtered):
+    batch = {name: tensor for name, tensor in collate(filtered, SENTENCES).items() if name in NAMES}
+    labels = torch.zeros_like(batch["start_positions"])
+    plain, smooth = (filtered(**batch, labels=labels, label_smoothing=share).loss for share in (0.0, 0.1))
+    filtered.config.span_filter_loss_weight = 1e-9
+    alone = filtered(**batch, labels=labels, label_smoothing=0.1).loss
+    assert alone < smooth != plain
 
 
 def test_without_an_evaluation_set_all_spans_are_run(train, caplog):
@@ -268,7 +308,7 @@ def test_a_filter_is_saved_with_the_model(filtered, tmp_path):
 def test_a_saved_model_can_be_given_a_fresh_filter(model, tmp_path):
     model.save_pretrained(tmp_path / "saved")
     loaded = SpanMarkerModel.from_pretrained(tmp_path / "saved", span_filter=True)
-    assert (loaded.span_filter.width.weight == PRIOR).all()
+    assert loaded.span_filter.output.bias[0] == math.log(loaded.config.num_labels - 1) - PRIOR
     assert 0 < loaded.span_filter.first.weight.std() < 0.1
 
 
@@ -292,7 +332,8 @@ def test_fitting_leaves_the_model_as_it_is_and_keeps_its_entities(opinionated):
     after = model.state_dict()
     assert all(torch.equal(after[name], value) for name, value in before.items())
     assert after.keys() - before.keys() == {
-        f"span_filter.{name}" for name in ("first.weight", "last.weight", "width.weight")
+        f"span_filter.{name}"
+        for name in ("first.weight", "first.bias", "last.weight", "width.weight", "output.weight", "output.bias")
     }
     assert report.threshold == model.config.span_filter_threshold
     assert report.kept_entities == 1.0

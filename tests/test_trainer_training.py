@@ -15,7 +15,7 @@ from transformers import trainer as transformers_trainer
 from transformers.utils import logging as transformers_logging
 
 from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_hub
-from span_marker.span_filter import filter_loss
+from span_marker.span_loss import filter_loss
 
 _ADDED = ("compute_loss_func", "optimizer_cls_and_kwargs")
 
@@ -144,14 +144,14 @@ def test_the_loss_may_be_the_users(start, train, filtered):
         seen.append(list(outputs))
         total = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten(), reduction="sum")
         if filtered:
-            total = total + filter_loss(outputs.filter_scores, labels, models[0].config)
+            total = total + filter_loss(outputs.filter_logits, labels, models[0].config)
         return total / num_items_in_batch
 
     models = [start(dropout=False, span_filter=filtered) for _ in range(2)]
     settings = {"per_device_train_batch_size": 3, "gradient_accumulation_steps": 2}
     own = train(model=models[0], compute_loss_func=loss, **settings)
     assert logged(own) == pytest.approx(logged(train(model=models[1], **settings)), rel=1e-5)
-    assert seen[0] == ["logits", "filter_scores"][: 1 + filtered]
+    assert seen[0] == ["logits", "filter_logits"][: 1 + filtered]
 
 
 def test_sentences_without_words_do_not_spoil_the_loss(train):

@@ -6,6 +6,7 @@ from transformers import AutoModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from span_marker import SpanMarkerModel
+from span_marker.span_filter import SpanFilter
 
 MODEL_FILES = {
     "README.md",
@@ -40,6 +41,16 @@ def give_opinions(model, outside=-1.0):
         model.classifier.bias.zero_()
         model.classifier.bias[model.config.outside_id] = outside
     return model
+
+
+def give_filter(model, vote=0.0):
+    """Give a model a span filter that keeps about half of the spans."""
+    torch.manual_seed(3)
+    config = model.config
+    config.span_filter, config.span_filter_threshold, config.span_filter_vote = True, 0.5, vote
+    model.span_filter = SpanFilter(model.encoder.config.hidden_size, config.num_labels, config.outside_id, 0.2)
+    model.span_filter.output.bias.data.zero_()
+    return model.eval()
 
 
 def make_encoder(folder, tokenizer, model_type="bert", **settings):

@@ -299,7 +299,7 @@ def filter_graph(span_filter: SpanFilter) -> Graph:
     }
     spans = {0: "batch", 1: "spans"}
     axes = {"text_states": _TEXT, "start_positions": spans, "end_positions": spans}
-    return Graph(span_filter, inputs, axes, ["scores"])
+    return Graph(span_filter, inputs, axes, ["logits"])
 
 
 def write_graph(graph: Graph, path: Path) -> None:

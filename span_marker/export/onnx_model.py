@@ -16,6 +16,7 @@ from span_marker.export.graphs import memory_names, packed_index
 from span_marker.inference import predict
 from span_marker.loading import FILTER_GRAPH, MARKER_GRAPH, TEXT_GRAPH, naming
 from span_marker.output import SpanMarkerOutput
+from span_marker.span_filter import vote
 from span_marker.tokenizer import SpanMarkerTokenizer
 
 
@@ -168,11 +169,11 @@ class OnnxSpanMarkerModel(nn.Module):
 
     @property
     def span_filter(self) -> Any:
-        """The span filter: a function of encoded texts' states, starts and ends to log-odds, or ``None``."""
-        return None if self._filter is None else self._score_spans
+        """The span filter: a function of encoded texts' states, starts and ends to logits, or ``None``."""
+        return None if self._filter is None else self._filter_spans
 
-    def _score_spans(self, states: Any, start_positions: Tensor, end_positions: Tensor) -> Tensor:
-        """Score candidate spans. Shape: ``[batch, spans]``."""
+    def _filter_spans(self, states: Any, start_positions: Tensor, end_positions: Tensor) -> Tensor:
+        """Classify candidate spans on the text alone. Shape: ``[batch, spans, labels]``."""
         assert self._filter is not None
         inputs = {"text_states": states, "start_positions": start_positions, "end_positions": end_positions}
         return _tensor(self._filter(inputs, to_cpu=True)[0])
@@ -202,7 +203,7 @@ class OnnxSpanMarkerModel(nn.Module):
             num_spans: Number of spans of each row, the rest is padding. Shape: ``[batch]``.
 
         Returns:
-            Logits, zero for padding. Shape: ``[batch, spans, labels]``.
+            Logits, undefined for padding. Shape: ``[batch, spans, labels]``.
         """
         span_mask = mask_of(num_spans, start_positions.shape[1])
         logits = torch.zeros(*span_mask.shape, self.config.num_labels)
@@ -218,7 +219,10 @@ class OnnxSpanMarkerModel(nn.Module):
             }
             (packed,) = self._read_spans(inputs | text.memory, to_cpu=True)
             logits[span_mask] = _tensor(packed)
-        return logits
+        share = self.config.span_filter_vote
+        if not share or self.span_filter is None:
+            return logits
+        return vote(logits, self.span_filter(text.states, start_positions, end_positions), share)
 
     def forward(
         self,
@@ -240,12 +244,13 @@ class OnnxSpanMarkerModel(nn.Module):
             **_: What else a collated batch holds.
 
         Returns:
-            Logits of each span and, with a span filter, its scores.
+            Logits of each span and, with a span filter, those of the filter.
         """
-        text = self.read_text(input_ids, attention_mask)
-        scores = None if self.span_filter is None else self.span_filter(text.states, start_positions, end_positions)
-        logits = self.read_spans(text, start_positions, end_positions, num_spans)
-        return SpanMarkerOutput(logits=logits, filter_scores=scores)
+        text, span_filter = self.read_text(input_ids, attention_mask), self.span_filter
+        return SpanMarkerOutput(
+            logits=self.read_spans(text, start_positions, end_positions, num_spans),
+            filter_logits=None if span_filter is None else span_filter(text.states, start_positions, end_positions),
+        )
 
 
 def _tensor(value: Any) -> Tensor:

@@ -33,7 +33,7 @@ def sample_sentences(tokenizer: Any) -> list[list[str]]:
 
 
 def largest_difference(model: Any, exported: Any, sentences: Sequence[Sequence[str]]) -> tuple[float, float]:
-    """Compare the logits of all candidate spans, and their log-odds by the span filter where there is one.
+    """Compare the logits of all candidate spans, and the span filter's where there is one.
 
     Args:
         model: The model.
@@ -51,7 +51,7 @@ def largest_difference(model: Any, exported: Any, sentences: Sequence[Sequence[s
             spans = is_span(batch)
             expected = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
             found = exported(**batch)
-            for name in ("logits", "filter_scores") if exported.span_filter else ("logits",):
+            for name in ("logits", "filter_logits") if exported.span_filter else ("logits",):
                 left, right = (output[name].float().cpu()[spans] for output in (expected, found))
                 difference = max(difference, float((left - right).abs().max()))
                 scale = max(scale, float(left.abs().max()))
