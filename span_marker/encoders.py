@@ -180,6 +180,17 @@ def call_encoder(encoder: PreTrainedModel, input_ids: Tensor, position_ids: Tens
     return output
 
 
+def is_checkpointing(encoder: PreTrainedModel) -> bool:
+    """Tell whether the encoder runs its layers again when gradients are computed.
+
+    Args:
+        encoder: The encoder.
+    """
+    # transformers renames the property.
+    name = "is_activation_checkpointing"
+    return bool(getattr(encoder, name if hasattr(type(encoder), name) else "is_gradient_checkpointing"))
+
+
 def choose_runner(encoder: PreTrainedModel) -> EncoderRunner:
     """Choose how to run an encoder, and switch it to the attention implementation of that way.
 

@@ -14,7 +14,7 @@ from span_marker.attention import MarkerLayout, TextMemory, columns_of, mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.dropout import use_cheap_dropout
-from span_marker.encoders import check_encoder, choose_runner
+from span_marker.encoders import check_encoder, choose_runner, is_checkpointing
 from span_marker.filter_fitting import FilterReport, fit_span_filter
 from span_marker.inference import Predictions, predict
 from span_marker.model_card import SpanMarkerModelCardData
@@ -191,7 +191,7 @@ class SpanMarkerModel(SavableModel):
         none = input_ids.new_zeros(len(input_ids), 0)
         layout = _layout(attention_mask, none, none, none.sum(1))
         # What a checkpointed layer kept would be kept again when gradients make it run again.
-        memory = None if self.training and self.encoder.is_gradient_checkpointing else TextMemory()
+        memory = None if self.training and is_checkpointing(self.encoder) else TextMemory()
         states = self._runner(self.encoder, input_ids, layout, memory).last_hidden_state
         return TextReading(input_ids, layout.text_mask, states, memory)
 

@@ -263,7 +263,7 @@ def test_int8(model, folder, traced, tmp_path):
 def test_graphs_of_another_model_are_refused(model, traced, tmp_path, name):
     model = copy.deepcopy(model)
     model.get_parameter(name).data[0] += 1
-    with pytest.raises(ValueError, match=r"The exported BertModel is not the model: their logits differ by [01]\.\d"):
+    with pytest.raises(ValueError, match=r"The exported BertModel is not the model: their logits differ by [01]\.\d*"):
         model.export("onnx", tmp_path)
     assert not list(tmp_path.iterdir())
 
