@@ -36,6 +36,8 @@ _MAY_BE_NONE = (
 )
 SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES)
 """Settings of the model itself rather than of its encoder."""
+RECIPE = {"span_filter": True, "span_filter_vote": 0.5, "entity_weight": 5.0, "negatives_per_word": 0.33}
+"""How new models are trained and read where nothing else is asked for; a checkpoint keeps its own way."""
 LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
 """What follows from the labels, and cannot be set without them."""
 IMPLEMENTATIONS = (
@@ -133,6 +135,11 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
     def filters_spans(self) -> bool:
         """Whether prediction runs only the spans that a calibrated filter keeps."""
         return self.span_filter and self.span_filter_threshold is not None
+
+    @property
+    def trains_on_hardest(self) -> bool:
+        """Whether markers are trained on entities and the spans that the span filter takes for entities most."""
+        return self.span_filter and self.negatives_per_word is not None
 
     @property
     def least_filter_score(self) -> float:

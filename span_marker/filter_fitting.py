@@ -68,6 +68,7 @@ def fit_span_filter(
             f"A span filter is trained and calibrated on different sentences, but {len(parsed.sentences)} sentences "
             f"make {len(source.indices)} batch(es) of {batch_size}. Give some hundreds of sentences."
         )
+    model.config.span_filter_vote = 0.0  # it learns what the markers say
     batches = _read(model, source, show_progress_bar)
     found = sum(int(_is_entity(batch, model.config.outside_id).sum()) for batch in batches)
     if not found:
@@ -83,7 +84,6 @@ def fit_span_filter(
         _train(span_filter, training, model.config, epochs)
     model.span_filter = span_filter.to(device=model.device, dtype=model.dtype).eval()
     model.config.span_filter = True
-    model.config.span_filter_vote = 0.0  # it has learnt what the markers say
     return _calibrate(span_filter.to("cpu", torch.float32), held_out, model)
 
 

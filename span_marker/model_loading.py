@@ -12,7 +12,14 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from transformers.utils import logging
 
 from span_marker.attention import POSITION_OFFSET
-from span_marker.configuration import IMPLEMENTATIONS, LABEL_SETTINGS, SPAN_SETTINGS, SpanMarkerConfig, is_setting
+from span_marker.configuration import (
+    IMPLEMENTATIONS,
+    LABEL_SETTINGS,
+    RECIPE,
+    SPAN_SETTINGS,
+    SpanMarkerConfig,
+    is_setting,
+)
 from span_marker.encoders import EncoderRunner, check_encoder
 from span_marker.hub import fetch
 from span_marker.loading import find_model, name_settings, naming, suggesting
@@ -75,6 +82,9 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Self:
         """Load a span marker model, or start a new one from an encoder.
+
+        A new model has a span filter, and its markers are trained on entities and the hardest other spans, unless
+        ``span_filter=False`` or a ``config`` says otherwise.
 
         Args:
             pretrained_model_name_or_path: A folder or a repository on the Hub that holds a span marker model (saved
@@ -153,8 +163,12 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
             setattr(encoder_config, name, kwargs.pop(name))
         with naming("weights", path, given):
             encoder = AutoModel.from_pretrained(path, *model_args, config=encoder_config, **kwargs)
-        config = deepcopy(config) or SpanMarkerConfig(encoder.config)
-        config.override(settings)
+        if config is None:
+            recipe = RECIPE if settings.get("span_filter", True) else {}
+            config = SpanMarkerConfig(encoder.config, **(recipe | settings))
+        else:
+            config = deepcopy(config)
+            config.override(settings)
         if labels is None and config.has_labels:
             labels = config.tags
         config.encoder = encoder.config.to_dict()

@@ -146,7 +146,7 @@ class SpanMarkerModel(SavableModel):
         targets = None
         if labels is not None:
             targets = _Targets(labels, num_items_in_batch, negative_share, label_smoothing)
-            if self.training and self.span_filter is not None and self.config.negatives_per_word is not None:
+            if self.training and self.config.trains_on_hardest:
                 return self._train_on_hardest(input_ids, attention_mask, start_positions, end_positions, targets)
         layout = _layout(attention_mask, start_positions, end_positions, num_spans)
         outputs = self._runner(self.encoder, self._with_markers(input_ids, layout), layout, **kwargs)
@@ -310,8 +310,9 @@ class SpanMarkerModel(SavableModel):
     ) -> FilterReport:
         """Train a new span filter to tell the spans that a model takes for entities, and calibrate its threshold.
 
-        The model runs once over all spans of the sentences, which need no tags; its weights stay as they are. The
-        text's final states are kept meanwhile, hidden size times four bytes a token.
+        The model runs once over all spans of the sentences, which need no tags; its other weights stay as they are. A
+        filter that was trained along with it, and its vote, are replaced: markers alone decide then. The text's final
+        states are kept meanwhile, hidden size times four bytes a token.
 
         Args:
             inputs: Sentences of the kind that it will be used on, in a form that `predict` takes: some hundreds with

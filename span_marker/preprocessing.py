@@ -27,6 +27,8 @@ __all__ = ["add_context", "encode_rows", "is_preprocessed", "preprocess", "sprea
 
 BLANK_WORDS = "blank_words"
 _BATCH = 1000
+_ANY_NUMBER = 2**40
+"""Most spans of a training row where markers are only run for the hardest."""
 _THREADS = "TOKENIZERS_PARALLELISM"
 _SPAN_COLUMNS = ("start_position_ids", "end_position_ids", "labels")
 _PREPROCESSED = ("input_ids", "num_spans", "start_position_ids", "end_position_ids")
@@ -63,7 +65,8 @@ def preprocess(
         normalizer: Reads the tags. None: the rows have none, or they are not wanted.
         tokenizer: The tokenizer.
         config: The model's configuration.
-        spread: Whether to spread a sentence's spans over as many rows as [`spread_sample`] needs, for training.
+        spread: Whether to make rows for training: a sentence's spans are spread over as many rows as [`spread_sample`]
+            needs, unless markers are only run for the hardest of them, and a sentence without spans is left out.
             Otherwise each sentence stays one row.
         truncate: Whether to cut sentences that are longer than the model.
         for_evaluation: Whether to add ``blank_words``, the index of each word that begins and ends no entity because it
@@ -81,7 +84,7 @@ def preprocess(
             transform.
     """
     refuse_transform(dataset)
-    length, markers = tokenizer.model_max_length, config.marker_max_length
+    length, markers = tokenizer.model_max_length, _ANY_NUMBER if config.trains_on_hardest else config.marker_max_length
     if not is_preprocessed(dataset):
         settings = {"truncate": truncate, "for_evaluation": for_evaluation}
         dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, settings, num_proc)

@@ -19,6 +19,7 @@ from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.modeling import SpanMarkerModel
 from span_marker.overriding import overridden
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
+from span_marker.span_filter import HIGHEST_THRESHOLD
 from span_marker.span_sampling import SamplingCollator
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_data import (
@@ -228,7 +229,8 @@ class Trainer(FromSettings, SavingTrainer):
         Returns:
             Rows with ``input_ids``, ``num_spans``, ``start_position_ids``, ``end_position_ids`` and ``labels``; with
             ``document_id`` and ``sentence_id`` if the data set has them, and ``num_words``, the number of words of the
-            sentence that fit the model, on request. The spans of a long sentence are spread over several rows.
+            sentence that fit the model, on request. The spans of a long sentence are spread over several rows, unless
+            markers are only run for the hardest of them.
 
         Raises:
             TypeError: The data set is none that is supported.
@@ -311,7 +313,8 @@ class Trainer(FromSettings, SavingTrainer):
             training_logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary, prepared.coverage)
         card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio)
-        self.model.config.span_filter_threshold = None  # what was calibrated is no longer true
+        # What was calibrated is no longer true.
+        self.model.config.span_filter_threshold = HIGHEST_THRESHOLD if self.model.config.span_filter else None
         self.model.config.trained_with_document_context = has_documents(dataset.column_names)
         rows = rows.add_column(_LENGTH, sequence_lengths(rows))
         collate: Any = self.data_collator

@@ -86,14 +86,8 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
             output: TrainOutput = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         finally:
             self.is_in_train = False
-        if self.model.config.span_filter and self.hp_search_backend is None:
-            if self.eval_dataset is None:
-                logger.warning(
-                    "The span filter is not calibrated, because the Trainer has no eval_dataset: prediction runs all "
-                    "spans. Call trainer.calibrate_span_filter(dataset) with sentences that were not trained on."
-                )
-            else:
-                self.calibrate_span_filter()
+        if self.model.config.span_filter and self.eval_dataset is not None and self.hp_search_backend is None:
+            self.calibrate_span_filter()
         best = self.state.best_global_step if self.args.load_best_model_at_end else None
         for name, evaluation in self._step_evaluations.get(best or self.state.global_step, {}).items():
             self._record(name, evaluation)
@@ -245,7 +239,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
     def calibrate_span_filter(self, dataset: Dataset | dict[str, Dataset] | None = None) -> float:
         """Choose the span filter's threshold so that it keeps the entities that the model finds with all spans.
 
-        `train` does so at its end if the Trainer has an evaluation set.
+        `train` does so at its end if the Trainer has an evaluation set. Without one the threshold is 0.01.
 
         Args:
             dataset: Sentences that the model was not trained on, or several sets of them; tags are not used. ``None``:

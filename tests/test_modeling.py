@@ -25,7 +25,8 @@ LONG = [f"word{index % 7}" for index in range(500)]
 def shared_model(tiny_encoder):
     """One model for all tests that leave it as it is."""
     tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-    return give_opinions(SpanMarkerModel.from_pretrained(tiny_encoder, labels=tags, entity_max_length=4))
+    settings = {"labels": tags, "entity_max_length": 4, "span_filter": False}
+    return give_opinions(SpanMarkerModel.from_pretrained(tiny_encoder, **settings))
 
 
 def logits_of(model, sentences):
@@ -162,8 +163,7 @@ def test_training_steps_lower_the_loss(model):
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter -= 0.0 if gradient is None else 0.5 * gradient
-    assert losses[0] > 1
-    assert losses[-1] < 0.5
+    assert losses[-1] < losses[0] / 2
 
 
 def test_markers_text_and_classifier_are_trained(model):

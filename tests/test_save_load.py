@@ -80,7 +80,11 @@ def test_files(saved):
     assert settings["span_marker_version"] == __version__
     assert settings["model_type"] == "span-marker"
     assert settings["architectures"] == ["SpanMarkerModel"]
-    assert {name.split(".")[0] for name in load_file(saved / "model.safetensors")} == {"encoder", "classifier"}
+    assert {name.split(".")[0] for name in load_file(saved / "model.safetensors")} == {
+        "encoder",
+        "classifier",
+        "span_filter",
+    }
 
 
 @pytest.mark.parametrize("kind", [str, lambda path: path], ids=["str", "Path"])

@@ -42,6 +42,9 @@ def train(tiny_encoder, tmp_path):
             labels=LABELS,
             span_filter=span_filter,
             span_filter_recall=recall,
+            span_filter_vote=0.0,
+            entity_weight=1.0,
+            negatives_per_word=None,
             model_max_length=32,
             entity_max_length=4,
         )
@@ -272,18 +275,19 @@ def test_label_smoothing_trains_the_filter_too(filtered):
     assert alone < smooth != plain
 
 
-def test_without_an_evaluation_set_all_spans_are_run(train, caplog):
+def test_without_an_evaluation_set_the_threshold_is_the_highest(train):
     trainer = train()
-    assert trainer.model.config.span_filter_threshold is None
+    assert trainer.model.config.span_filter_threshold == HIGHEST_THRESHOLD
     assert trainer.calibrate_span_filter({"a": make_dataset(), "b": make_dataset()}) <= HIGHEST_THRESHOLD
     assert trainer.model.config.filters_spans
 
 
 def test_training_again_forgets_the_threshold(train):
     trainer = train(make_dataset())
+    trainer.model.config.span_filter_threshold = 1e-5
     trainer.eval_dataset = None
     trainer.train()
-    assert trainer.model.config.span_filter_threshold is None
+    assert trainer.model.config.span_filter_threshold == HIGHEST_THRESHOLD
 
 
 def test_calibration_needs_a_filter(train):
@@ -313,7 +317,7 @@ def test_a_saved_model_can_be_given_a_fresh_filter(model, tmp_path):
 
 
 def test_a_filter_that_is_missing_in_the_file_is_an_error(model, tmp_path):
-    model.config.span_filter = True
+    model.config.span_filter, model.span_filter = True, None
     model.save_pretrained(tmp_path / "saved")
     with pytest.raises(OSError, match=r"span_filter\.first\.weight"):
         SpanMarkerModel.from_pretrained(tmp_path / "saved")
@@ -360,9 +364,20 @@ def test_fitting_takes_documents(opinionated):
     assert opinionated.fit_span_filter(rows, batch_size=4, epochs=1).num_entities > 0
 
 
+def test_fitting_replaces_a_filter_and_its_vote(filtered):
+    filtered.config.span_filter_vote = 0.0
+    expected = filtered.predict(SENTENCES, span_filter=False)
+    filtered.config.span_filter_vote = 0.9
+    assert filtered.predict(SENTENCES, span_filter=False) != expected
+    filtered.fit_span_filter(SENTENCES * 8, batch_size=4, epochs=1)
+    assert filtered.config.span_filter_vote == 0.0
+    assert filtered.predict(SENTENCES, span_filter=False) == expected
+
+
 def test_fitting_says_what_it_needs(opinionated, model):
     with pytest.raises(ValueError, match=r"2 sentences make 1 batch\(es\) of 16"):
         opinionated.fit_span_filter(SENTENCES[:2])
-    model.classifier.bias.data[model.config.outside_id] = 100.0
+    for layer in (model.classifier, model.span_filter.output):
+        layer.bias.data[model.config.outside_id] = 100.0
     with pytest.raises(ValueError, match="finds no entity in the 20 sentences"):
         model.fit_span_filter(SENTENCES * 4, batch_size=4)

@@ -74,7 +74,8 @@ def make_model(folder, tokenizer, model_type="bert", outside=-1.0, **settings):
     """Start a model with opinions on a tiny random encoder."""
     path = make_encoder(folder, tokenizer, model_type, **settings)
     labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-    return give_opinions(SpanMarkerModel.from_pretrained(path, labels=labels, entity_max_length=4), outside)
+    model = SpanMarkerModel.from_pretrained(path, labels=labels, entity_max_length=4, span_filter=False)
+    return give_opinions(model, outside)
 
 
 def collate(model, sentences):
@@ -90,7 +91,11 @@ def make_finder(encoder, model_max_length=40, entity_max_length=4):
     """A model that finds entities of both types everywhere."""
     tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
     model = SpanMarkerModel.from_pretrained(
-        encoder, labels=tags, model_max_length=model_max_length, entity_max_length=entity_max_length
+        encoder,
+        labels=tags,
+        model_max_length=model_max_length,
+        entity_max_length=entity_max_length,
+        span_filter=False,
     )
     return give_opinions(model, outside=-100.0)
 

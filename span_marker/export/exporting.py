@@ -119,5 +119,5 @@ def _write_graphs(model: Any, folder: Path) -> None:
     marker_ids = model.tokenizer.marker_ids
     write_graph(text_graph(encoder), folder / TEXT_GRAPH)
     write_graph(marker_graph(encoder, copied(model.classifier), marker_ids), folder / MARKER_GRAPH)
-    if model.config.filters_spans:
+    if model.span_filter is not None:
         write_graph(filter_graph(copied(model.span_filter)), folder / FILTER_GRAPH)

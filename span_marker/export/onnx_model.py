@@ -115,7 +115,7 @@ class OnnxSpanMarkerModel(nn.Module):
         tokenizer: The tokenizer with the markers.
         text_graph: Texts to states, keys and values.
         marker_graph: Spans of encoded texts to logits.
-        filter_graph: States and spans to log-odds; ``None`` without a calibrated span filter.
+        filter_graph: States and spans to log-odds; ``None`` without a span filter.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class OnnxSpanMarkerModel(nn.Module):
             tokenizer = SpanMarkerTokenizer.from_pretrained(
                 path, config=config, local_files_only=True, trust_remote_code=False
             )
-        filter_graph = GraphRunner(path / FILTER_GRAPH, device) if config.filters_spans else None
+        filter_graph = GraphRunner(path / FILTER_GRAPH, device) if config.span_filter else None
         return cls(config, tokenizer, text_graph, GraphRunner(path / MARKER_GRAPH, device), filter_graph)
 
     @property
