@@ -35,8 +35,8 @@ from transformers.utils import logging as transformers_logging
 
 from span_marker.demo import DemoError
 
-VOTES = (0.0, 1.0)
-"""Weights of the span filter's opinion in further evaluations: of markers alone, and of the text alone."""
+VOTES = (0.0, 0.67, 1.0)
+"""Weights of the span filter's opinion in further evaluations: of markers alone, both, the text alone."""
 
 
 class Progress(TrainerCallback):

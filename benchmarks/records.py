@@ -1,6 +1,10 @@
-"""The file of finished runs, a JSON object a line, and the table made of it."""
+"""The file of finished runs, a JSON object a line, and the tables made of it.
+
+Run as a script, it writes the tables of ``docs/accuracy.md`` anew.
+"""
 
 import json
+import re
 import statistics
 import subprocess
 from collections.abc import Sequence
@@ -13,9 +17,13 @@ import torch
 
 import span_marker
 
-RESULTS = Path(__file__).resolve().parent / "results" / "accuracy.jsonl"
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "accuracy.jsonl"
+PAGE = ROOT / "docs" / "accuracy.md"
 Record: TypeAlias = dict[str, Any]
 _SCORES = ("f1", "precision", "recall", "macro_f1")
+_SETTINGS = ("experiment", "recipe", "data", "context", "sentences", "split", "seed", "encoder")
+_ORDER = ("data", "sentences", "context", "experiment", "recipe", "seed")
 
 
 def read_results(path: Path) -> list[Record]:
@@ -81,6 +89,29 @@ def table(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
+def update(page: str, records: list[Record]) -> str:
+    """Write the tables of a page anew.
+
+    Args:
+        page: Markdown in which ``<!-- table: test -->`` and ``<!-- end -->`` enclose the table of the runs that were
+            scored on that split.
+        records: All runs.
+
+    Returns:
+        The page.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        begin, split, end = match.groups()
+        latest = {
+            json.dumps([record[name] for name in _SETTINGS]): record for record in records if record["split"] == split
+        }
+        ordered = sorted(latest.values(), key=lambda record: [str(record[name]) for name in _ORDER])
+        return f"{begin}\n{table(ordered)}\n{end}"
+
+    return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", replace, page, flags=re.DOTALL)
+
+
 def mean_and_error(values: Sequence[float]) -> str:
     """Write a mean and its standard error.
 
@@ -96,7 +127,7 @@ def environment() -> Record:
     """Tell what a run was made with."""
     command = ["git", "describe", "--always", "--dirty"]
     try:
-        git = subprocess.run(command, cwd=RESULTS.parents[1], capture_output=True, text=True, check=False)
+        git = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         commit = git.stdout.strip() or None
     except OSError:  # no git here
         commit = None
@@ -108,3 +139,7 @@ def environment() -> Record:
         "torch": version("torch"),
         "threads": torch.get_num_threads(),
     }
+
+
+if __name__ == "__main__":
+    PAGE.write_text(update(PAGE.read_text("utf-8"), read_results(RESULTS)), "utf-8")

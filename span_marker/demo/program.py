@@ -44,7 +44,6 @@ _LONGEST: Final = 8
 _LEARNING_RATE: Final = 4e-4
 _BATCH_SIZE: Final = 16
 _WARMUP: Final = 0.1
-_NEGATIVE_SPAN_RATIO: Final = 0.15
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def _train(steps: _Run, epochs: int, seed: int) -> Trainer:
     """Train the model."""
     print_step(steps.console, 3, _STEPS, "Train")
     steps.console.print(
-        f"Each epoch sees all entities and a random {_NEGATIVE_SPAN_RATIO:.0%} of the other candidate spans."
+        "The span filter learns all candidate spans; markers, all entities and the hardest other spans."
     )
     arguments = TrainingArguments(
         output_dir=str(steps.output),
@@ -197,7 +196,6 @@ def _train(steps: _Run, epochs: int, seed: int) -> Trainer:
         arguments,
         train_dataset=steps.data["train"],
         callbacks=[TrainingProgress(steps.console)],
-        negative_span_ratio=_NEGATIVE_SPAN_RATIO,
     )
     trainer.remove_callback(PrinterCallback)
     begin = time.monotonic()
