@@ -38,13 +38,13 @@ class SpanReader(Protocol):
 
 
 def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered: bool = False) -> tuple[Tensor, Tensor]:
-    """Find the best label of each candidate span, running all of them.
+    """Find the best label of each candidate span.
 
     Args:
         model: The model, perhaps wrapped.
         batch: The collator's output, on the model's device; ``labels`` and what else forward does not need is ignored.
-        filtered: Whether spans that the model's span filter drops are labelled "O" all the same, so that the labels are
-            those of [`classify_kept_spans`].
+        filtered: Whether to run only those that the model's span filter keeps and to label the others "O", as
+            [`classify_kept_spans`] does, which wants the model itself and not one that is wrapped.
 
     Returns:
         Label ids (int32) and their probabilities (float32); padding is undefined. Shape of each: ``[batch, spans]``.
@@ -58,6 +58,7 @@ def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered:
             start_positions=starts[:, columns],
             end_positions=ends[:, columns],
             num_spans=num_spans,
+            filtered=filtered,
             return_dict=True,
         )
         best, probabilities = reduce_logits(output.logits)

@@ -118,6 +118,7 @@ class SpanMarkerModel(SavableModel):
         num_items_in_batch: Tensor | int | None = None,
         negative_share: Tensor | None = None,
         label_smoothing: float = 0.0,
+        filtered: bool = False,
         **kwargs: Any,
     ) -> SpanMarkerOutput:
         """Classify candidate spans.
@@ -138,6 +139,8 @@ class SpanMarkerModel(SavableModel):
             negative_share: Share of the spans without an entity that are in the batch, where the others were left out:
                 the span filter learns how likely an entity is among all spans. ``None``: all. Shape: ``[batch]``.
             label_smoothing: Share of each label that the loss spreads over all labels.
+            filtered: Whether to run markers only for the spans that a calibrated span filter keeps, where no labels are
+                given; ``logits`` of the others are those of the filter.
             **kwargs: Handed on to the encoder, such as ``output_hidden_states``.
 
         Returns:
@@ -149,6 +152,8 @@ class SpanMarkerModel(SavableModel):
             if self.training and self.config.trains_on_hardest:
                 return self._train_on_hardest(input_ids, attention_mask, start_positions, end_positions, targets)
         layout = _layout(attention_mask, start_positions, end_positions, num_spans)
+        if filtered and targets is None and self.config.filters_spans:
+            return self._read_kept(input_ids, layout)
         outputs = self._runner(self.encoder, self._with_markers(input_ids, layout), layout, **kwargs)
         text_states, *marker_states = _split(outputs.last_hidden_state, layout)
         logits, filter_logits = self._classify(marker_states), None
@@ -177,6 +182,21 @@ class SpanMarkerModel(SavableModel):
         labels = targets.labels.gather(1, columns).masked_fill(~mask_of(counts, columns.shape[1]), IGNORED_LABEL)
         loss = self._loss(logits, labels, filter_logits, targets)
         return SpanMarkerOutput(loss=loss, logits=filter_logits, filter_logits=filter_logits)
+
+    def _read_kept(self, input_ids: Tensor, layout: MarkerLayout) -> SpanMarkerOutput:
+        """Run markers for the spans that the span filter keeps; the logits of the others are the filter's."""
+        assert self.span_filter is not None
+        starts, ends = layout.start_positions, layout.end_positions
+        text = self.read_text(input_ids, layout.text_mask)
+        filter_logits = self.span_filter(text.states, starts, ends)
+        scores = entity_scores(filter_logits, self.config.outside_id)
+        columns, counts = columns_of(layout.span_mask & (scores >= self.config.least_filter_score))
+        of_markers = self._read_markers(text, starts.gather(1, columns), ends.gather(1, columns), counts)
+        picked = columns[..., None].expand_as(of_markers)
+        of_filter = filter_logits.gather(1, picked)
+        is_read = mask_of(counts, columns.shape[1])[..., None]
+        voted = torch.where(is_read, self._vote(of_markers, of_filter).float(), of_filter.float())
+        return SpanMarkerOutput(logits=filter_logits.float().scatter(1, picked, voted), filter_logits=filter_logits)
 
     def read_text(self, input_ids: Tensor, attention_mask: Tensor) -> TextReading:
         """Encode texts, the first half of a forward pass.

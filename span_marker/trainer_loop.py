@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ from span_marker.trainer_scoring import score_spans
 from span_marker.windows import classify_in_windows, window_size
 
 logger = logging.get_logger(__name__)
+_LEAST_LIKELY: Final = 1e-5
+"""Probability below which calibration takes the filter's word that a span is no entity."""
 
 
 class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
@@ -237,7 +239,7 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         return evaluated, output._replace(label_ids=gold)
 
     def calibrate_span_filter(self, dataset: Dataset | dict[str, Dataset] | None = None) -> float:
-        """Choose the span filter's threshold so that it keeps the entities that the model finds with all spans.
+        """Choose the span filter's threshold so that it keeps the entities that the model finds without it.
 
         `train` does so at its end if the Trainer has an evaluation set. Without one the threshold is 0.01.
 
@@ -257,7 +259,8 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
                 "The model has no span filter. Start it with SpanMarkerModel.from_pretrained(..., span_filter=True), "
                 "or give a trained model one with model.fit_span_filter(dataset)."
             )
-        config.span_filter_threshold = None
+        # With a vote, no span that the filter thinks so unlikely can win.
+        config.span_filter_threshold = _LEAST_LIKELY if config.span_filter_vote else None
         source = self.eval_dataset if dataset is None else dataset
         found = [
             self._find_entities(self.get_eval_dataloader(sentences), "Calibration", None, "calibration")[0]

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_encoders import TOKENIZER, gradients, make_batch
 from tiny_models import SENTENCES, collate, give_filter, make_model
+from tokenizers_zoo import wordpiece
 
 from span_marker import SpanMarkerConfig, SpanMarkerModel, Trainer, TrainingArguments
 from span_marker.attention import columns_of
-from span_marker.span_filter import vote
+from span_marker.span_filter import entity_scores, vote
 from span_marker.span_sampling import hardest_spans
 
 ALL = 1000.0
@@ -142,8 +143,6 @@ def test_batches_without_spans(family):
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_markers_and_filter_vote(tmp_path, share):
-    from tokenizers_zoo import wordpiece
-
     model = give_filter(make_model(tmp_path / "model", wordpiece()), share)
     batch = collate(model, SENTENCES)
     with torch.no_grad():
@@ -151,6 +150,18 @@ def test_markers_and_filter_vote(tmp_path, share):
         model.config.span_filter_vote = 0.0
         alone = model(**batch).logits
     torch.testing.assert_close(output.logits, vote(alone, output.filter_logits, share))
+
+
+def test_forward_runs_what_the_filter_keeps(tmp_path):
+    model = give_filter(make_model(tmp_path / "model", wordpiece()), 0.3)
+    batch = collate(model, SENTENCES)
+    with torch.no_grad():
+        every, kept = model(**batch), model(**batch, filtered=True)
+    is_kept = entity_scores(every.filter_logits, 0) >= 0.0
+    is_span = torch.arange(is_kept.shape[1]) < batch["num_spans"][:, None]
+    assert 0.2 < is_kept[is_span].float().mean() < 0.8
+    torch.testing.assert_close(kept.logits[is_kept & is_span], every.logits[is_kept & is_span])
+    torch.testing.assert_close(kept.logits[~is_kept & is_span], every.filter_logits[~is_kept & is_span])
 
 
 # ---- Training ----

@@ -174,9 +174,7 @@ def _labels_and_lengths(corpus: DatasetDict, data: str) -> tuple[list[str], IntA
 def _train(steps: _Run, epochs: int, seed: int) -> Trainer:
     """Train the model."""
     print_step(steps.console, 3, _STEPS, "Train")
-    steps.console.print(
-        "The span filter learns all candidate spans; markers, all entities and the hardest other spans."
-    )
+    steps.console.print("The span filter learns all candidate spans; markers learn entities and the hardest others.")
     arguments = TrainingArguments(
         output_dir=str(steps.output),
         num_train_epochs=epochs,
