@@ -105,7 +105,8 @@ def _span_markers(
     candidate = Candidate(**experiment.candidate)
     model = CandidateModel.from_pretrained(encoder, labels=corpus.labels, **LENGTHS, **experiment.settings)
     model.adopt(candidate)
-    optimizer = make_optimizer(model, arguments, candidate) if candidate.has_own_rates else None
+    decay = candidate.layer_decay
+    optimizer = None if decay == 1.0 else make_optimizer(model, arguments, decay)
     trainer = CandidateTrainer(
         model=model,
         args=arguments,

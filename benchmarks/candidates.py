@@ -31,7 +31,6 @@ class Candidate:
         boundary_smoothing: Share of a span's probability that its entity's neighbours get (Zhu and Li, 2022).
         focal: Exponent of the focal loss (Lin et al., 2017).
         consistency: Weight of the difference between two passes with other dropout (R-Drop, Liang et al., 2021).
-        head_rate: Learning rate of all that is not the encoder, as a multiple of the encoder's.
         layer_decay: Learning rate of a layer of the encoder, as a multiple of that of the layer above.
     """
 
@@ -40,13 +39,7 @@ class Candidate:
     boundary_smoothing: float = 0.0
     focal: float = 0.0
     consistency: float = 0.0
-    head_rate: float = 1.0
     layer_decay: float = 1.0
-
-    @property
-    def has_own_rates(self) -> bool:
-        """Whether parts of the model have learning rates of their own."""
-        return (self.head_rate, self.layer_decay) != (1.0, 1.0)
 
 
 class CandidateModel(SpanMarkerModel):
@@ -165,33 +158,23 @@ class CandidateTrainer(Trainer):
             return super().get_train_dataloader()
 
 
-def make_optimizer(model: nn.Module, arguments: TrainingArguments, candidate: Candidate) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, arguments: TrainingArguments, decay: float) -> torch.optim.Optimizer:
     """Make AdamW with learning rates of their own for the layers and the heads.
 
     Args:
         model: The model.
         arguments: The training's arguments.
-        candidate: The candidate.
+        decay: Learning rate of a layer of the encoder, as a multiple of that of the layer above.
 
     Returns:
         The optimizer.
     """
     depth = model.encoder.config.num_hidden_layers
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    groups = []
     for name, parameter in model.named_parameters():
-        if not name.startswith("encoder."):
-            rate = candidate.head_rate
-        else:
-            layer = next((int(part) + 1 for part in name.split(".") if part.isdigit()), 0)
-            rate = candidate.layer_decay ** (depth - layer)
-        decay = arguments.weight_decay if parameter.ndim > 1 else 0.0
-        groups.setdefault((rate, decay), []).append(parameter)
-    return torch.optim.AdamW(
-        [
-            {"params": parameters, "lr": arguments.learning_rate * rate, "weight_decay": decay}
-            for (rate, decay), parameters in groups.items()
-        ],
-        lr=arguments.learning_rate,
-        betas=(arguments.adam_beta1, arguments.adam_beta2),
-        eps=arguments.adam_epsilon,
-    )
+        layer = next((int(part) + 1 for part in name.split(".") if part.isdigit()), 0)
+        rate = decay ** (depth - layer) if name.startswith("encoder.") else model.config.head_rate
+        weight_decay = arguments.weight_decay if parameter.ndim > 1 else 0.0
+        groups.append({"params": [parameter], "lr": arguments.learning_rate * rate, "weight_decay": weight_decay})
+    betas = (arguments.adam_beta1, arguments.adam_beta2)
+    return torch.optim.AdamW(groups, lr=arguments.learning_rate, betas=betas, eps=arguments.adam_epsilon)

@@ -24,6 +24,7 @@ _RANGES = {
     "span_filter_positive_weight": (0, math.inf),
     "entity_weight": (0, math.inf),
     "negatives_per_word": (0, math.inf),
+    "head_rate": (0, math.inf),
 }
 """Bounds of settings, themselves out of range, but for those that may be zero."""
 _MAY_BE_ZERO = ("span_filter_vote",)
@@ -36,7 +37,13 @@ _MAY_BE_NONE = (
 )
 SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES)
 """Settings of the model itself rather than of its encoder."""
-RECIPE = {"span_filter": True, "span_filter_vote": 0.5, "entity_weight": 5.0, "negatives_per_word": 0.33}
+RECIPE = {
+    "span_filter": True,
+    "span_filter_vote": 0.5,
+    "entity_weight": 5.0,
+    "negatives_per_word": 0.33,
+    "head_rate": 5.0,
+}
 """How new models are trained and read where nothing else is asked for; a checkpoint keeps its own way."""
 LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
 """What follows from the labels, and cannot be set without them."""
@@ -78,6 +85,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         negatives_per_word: Number of candidate spans without an entity, for each word, that markers are trained on:
             those that the span filter takes for entities most, which are those that markers see in prediction.
             ``None``: all.
+        head_rate: Learning rate of the classifiers as a multiple of the encoder's, which is the Trainer's.
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
     Raises:
@@ -104,6 +112,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         span_filter_vote: float = 0.0,
         entity_weight: float = 1.0,
         negatives_per_word: float | None = None,
+        head_rate: float = 1.0,
         **kwargs: Any,
     ) -> None:
         if isinstance(encoder_config, PreTrainedConfig):
@@ -122,6 +131,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.span_filter_vote = span_filter_vote
         self.entity_weight = entity_weight
         self.negatives_per_word = negatives_per_word
+        self.head_rate = head_rate
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
         self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))

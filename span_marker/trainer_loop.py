@@ -15,6 +15,7 @@ from transformers.utils import logging
 
 from span_marker.decoding import decode
 from span_marker.entity_errors import EntityErrors
+from span_marker.learning_rates import scale_learning_rate
 from span_marker.overriding import overridden
 from span_marker.preprocessing import BLANK_WORDS
 from span_marker.span_columns import outrule_blank_ends
@@ -97,6 +98,23 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         card.set_training_curve(self.state.log_history)
         card.set_emissions(self.callback_handler.callbacks)
         return output
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Make the optimizer that the arguments ask for, with the learning rate of the classifiers as the model has it.
+
+        Args:
+            model: The model, perhaps wrapped. ``None``: the Trainer's.
+
+        Returns:
+            The optimizer; one that was given is left as it is.
+        """
+        is_given = self.optimizer is not None
+        optimizer: torch.optim.Optimizer = super().create_optimizer(*([] if model is None else [model]))
+        rate = self.model.config.head_rate
+        if not is_given and rate != 1.0:
+            heads = (self.model.classifier, self.model.span_filter)
+            scale_learning_rate(optimizer, [weight for head in heads if head for weight in head.parameters()], rate)
+        return optimizer
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Compute the loss of a batch, with the labels smoothed as the arguments say.

@@ -26,7 +26,17 @@ LAYERS = [
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
     {"hub", "ragged"},
     {"loading"},
-    {"arrow_lists", "configuration", "fingerprints", "formats", "label_summary", "spans", "tag_rows", "word_encoding"},
+    {
+        "arrow_lists",
+        "configuration",
+        "fingerprints",
+        "formats",
+        "label_summary",
+        "learning_rates",
+        "spans",
+        "tag_rows",
+        "word_encoding",
+    },
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
     {"attention", "data_collator", "evaluation", "inputs", "span_filter", "tokenizer_pipeline"},
