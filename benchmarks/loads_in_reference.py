@@ -111,7 +111,7 @@ def train(encoder: str, corpus: Corpus, sentences: int, lengths: dict[str, int])
         The model.
     """
     set_seed(0)
-    model = SpanMarkerModel.from_pretrained(encoder, labels=corpus.labels, **lengths)
+    model = SpanMarkerModel.from_pretrained(encoder, labels=corpus.labels, span_filter=False, **lengths)
     rows = corpus.splits["train"].select(range(min(sentences, len(corpus.splits["train"]))))
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(

@@ -45,7 +45,7 @@ def train(corpus: Corpus, encoder: str, settings: argparse.Namespace) -> Trainer
     if settings.model:
         model = SpanMarkerModel.from_pretrained(settings.model)
     else:
-        model = SpanMarkerModel.from_pretrained(encoder, labels=corpus.labels, span_filter=True, **LENGTHS)
+        model = SpanMarkerModel.from_pretrained(encoder, labels=corpus.labels, **LENGTHS)
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             folder,

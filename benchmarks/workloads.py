@@ -77,14 +77,14 @@ def train(payload: dict[str, Any]) -> dict[str, Any]:
     """Train for one epoch; one batch first, untimed, to warm up.
 
     Args:
-        payload: ``encoder``, ``labels``, ``lengths``, ``rows`` (tokens and tag ids), ``arguments`` and, where the model
+        payload: ``encoder``, ``labels``, ``settings``, ``rows`` (tokens and tag ids), ``arguments`` and, where the model
             is wanted, the folder ``save`` to.
 
     Returns:
         Times of all ``steps``, and the ``whole`` seconds of `Trainer.train` with its preprocessing.
     """
     set_seed(0)
-    model = SpanMarkerModel.from_pretrained(payload["encoder"], labels=payload["labels"], **payload["lengths"])
+    model = SpanMarkerModel.from_pretrained(payload["encoder"], labels=payload["labels"], **payload["settings"])
     rows = Dataset.from_dict(payload["rows"])
     batch_size = payload["arguments"]["per_device_train_batch_size"]
     with tempfile.TemporaryDirectory() as folder:
