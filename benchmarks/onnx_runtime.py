@@ -114,9 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 16], help="sentences in a batch")
     parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each")
     parser.add_argument("--clock", choices=["wall", "processor"], default="wall", help="what is timed")
-    parser.set_defaults(
-        encoder=ENCODER, save=None, seed=0, epochs=4, learning_rate=2e-4, negative_span_ratio=0.15, bf16=False
-    )
+    parser.set_defaults(encoder=ENCODER, save=None, seed=0, epochs=6, learning_rate=2e-4, bf16=False)
     parser.set_defaults(batch_size=16)
     disable_progress_bar()
     transformers_logging.set_verbosity_error()

@@ -5,7 +5,7 @@ test set predicted in turn by three means, in one process: all candidate spans; 
 floor for speed, an untrained token classification model with the same encoder, sentences sorted by length and batched
 alike::
 
-    SPAN_MARKER_SHARED=../shared python benchmarks/span_filter.py --data wnut17 --negative-span-ratio 0.15
+    SPAN_MARKER_SHARED=../shared python benchmarks/span_filter.py --data wnut17
 """
 
 import argparse
@@ -67,7 +67,6 @@ def train(corpus: Corpus, encoder: str, settings: argparse.Namespace) -> Trainer
             arguments,
             train_dataset=corpus.splits["train"],
             eval_dataset=corpus.splits["validation"],
-            negative_span_ratio=settings.negative_span_ratio,
         )
         begin = time.perf_counter()
         if settings.model:
@@ -173,9 +172,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", type=Path, help="a model with a filter, instead of training one")
     parser.add_argument("--save", type=Path, help="folder for the trained model")
     parser.add_argument("--seed", type=int, default=0, help="seed of the training")
-    parser.add_argument("--epochs", type=int, default=4, help="passes over the training sentences")
+    parser.add_argument("--epochs", type=int, default=6, help="passes over the training sentences")
     parser.add_argument("--learning-rate", type=float, default=2e-4, help="highest learning rate")
-    parser.add_argument("--negative-span-ratio", type=float, help="share of the negative spans to train on")
     parser.add_argument("--bf16", action="store_true", help="train in mixed precision")
     parser.add_argument("--sentences", type=int, help="test sentences that are timed (default: all)")
     parser.add_argument("--batch-size", type=int, default=16, help="sentences in a batch of prediction")

@@ -77,8 +77,8 @@ def train(payload: dict[str, Any]) -> dict[str, Any]:
     """Train for one epoch; one batch first, untimed, to warm up.
 
     Args:
-        payload: ``encoder``, ``labels``, ``settings``, ``rows`` (tokens and tag ids), ``arguments`` and, where the model
-            is wanted, the folder ``save`` to.
+        payload: ``encoder``, ``labels``, ``settings`` of the model, ``rows`` (tokens and tag ids), ``arguments`` and,
+            where the model is wanted, the folder ``save`` to.
 
     Returns:
         Times of all ``steps``, and the ``whole`` seconds of `Trainer.train` with its preprocessing.
