@@ -152,6 +152,11 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         return self.span_filter and self.negatives_per_word is not None
 
     @property
+    def recipe(self) -> dict[str, Any]:
+        """How the model is trained where that is not as span-marker 1.x does."""
+        return {name: getattr(self, name) for name in RECIPE} if self.span_filter else {}
+
+    @property
     def least_filter_score(self) -> float:
         """Log-odds below which the filter drops a span; minus infinity, so that it drops none, if not calibrated."""
         threshold = self.span_filter_threshold

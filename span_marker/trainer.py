@@ -312,7 +312,7 @@ class Trainer(FromSettings, SavingTrainer):
             require_entities(prepared, "training")
             training_logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary, prepared.coverage)
-        card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio)
+        card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio, **self.model.config.recipe)
         # What was calibrated is no longer true.
         self.model.config.span_filter_threshold = HIGHEST_THRESHOLD if self.model.config.span_filter else None
         self.model.config.trained_with_document_context = has_documents(dataset.column_names)
