@@ -60,7 +60,8 @@ class SpanMarkerModel(SavableModel):
     """Span classification with levitated markers.
 
     Each candidate span gets a start and an end marker that share the position of its first and last token, read the
-    text and each other, and are classified together (PL-Marker, Ye et al. 2022; SpanMarker, Aarsen 2023).
+    text and each other, and are classified together (PL-Marker, Ye et al. 2022; SpanMarker, Aarsen 2023). A span filter, a
+    classifier of spans on the text alone, says which spans are worth markers, and votes.
 
     Args:
         config: The configuration, with labels.
@@ -177,9 +178,9 @@ class SpanMarkerModel(SavableModel):
         text = self.read_text(input_ids, attention_mask)
         filter_logits = self.span_filter(text.states, starts, ends)
         scores = entity_scores(filter_logits.detach(), outside)
-        columns, counts = columns_of(hardest_spans(scores, targets.labels, starts, per_word, outside))
-        logits = self._read_markers(text, starts.gather(1, columns), ends.gather(1, columns), counts)
-        labels = targets.labels.gather(1, columns).masked_fill(~mask_of(counts, columns.shape[1]), IGNORED_LABEL)
+        hardest = hardest_spans(scores, targets.labels, starts, per_word, outside)
+        columns, is_read, logits = self._read_chosen(text, starts, ends, hardest)
+        labels = targets.labels.gather(1, columns).masked_fill(~is_read, IGNORED_LABEL)
         loss = self._loss(logits, labels, filter_logits, targets)
         return SpanMarkerOutput(loss=loss, logits=filter_logits, filter_logits=filter_logits)
 
@@ -190,13 +191,25 @@ class SpanMarkerModel(SavableModel):
         text = self.read_text(input_ids, layout.text_mask)
         filter_logits = self.span_filter(text.states, starts, ends)
         scores = entity_scores(filter_logits, self.config.outside_id)
-        columns, counts = columns_of(layout.span_mask & (scores >= self.config.least_filter_score))
-        of_markers = self._read_markers(text, starts.gather(1, columns), ends.gather(1, columns), counts)
-        picked = columns[..., None].expand_as(of_markers)
-        of_filter = filter_logits.gather(1, picked)
-        is_read = mask_of(counts, columns.shape[1])[..., None]
-        voted = torch.where(is_read, self._vote(of_markers, of_filter).float(), of_filter.float())
-        return SpanMarkerOutput(logits=filter_logits.float().scatter(1, picked, voted), filter_logits=filter_logits)
+        kept = layout.span_mask & (scores >= self.config.least_filter_score)
+        columns, is_read, of_markers = self._read_chosen(text, starts, ends, kept)
+        columns = columns[..., None].expand_as(of_markers)
+        of_filter = filter_logits.gather(1, columns)
+        voted = torch.where(is_read[..., None], self._vote(of_markers, of_filter).float(), of_filter.float())
+        return SpanMarkerOutput(logits=filter_logits.float().scatter(1, columns, voted), filter_logits=filter_logits)
+
+    def _read_chosen(
+        self, text: TextReading, starts: Tensor, ends: Tensor, chosen: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run markers for some of the spans of encoded texts.
+
+        Returns:
+            The columns of these spans, rows with fewer filled up; whether a column is one of them and not what fills up;
+            and the logits of the markers. Shapes: ``[batch, most]`` twice, ``[batch, most, labels]``.
+        """
+        columns, counts = columns_of(chosen)
+        logits = self._read_markers(text, starts.gather(1, columns), ends.gather(1, columns), counts)
+        return columns, mask_of(counts, columns.shape[1]), logits
 
     def read_text(self, input_ids: Tensor, attention_mask: Tensor) -> TextReading:
         """Encode texts, the first half of a forward pass.
