@@ -60,8 +60,8 @@ class SpanMarkerModel(SavableModel):
     """Span classification with levitated markers.
 
     Each candidate span gets a start and an end marker that share the position of its first and last token, read the
-    text and each other, and are classified together (PL-Marker, Ye et al. 2022; SpanMarker, Aarsen 2023). A span filter, a
-    classifier of spans on the text alone, says which spans are worth markers, and votes.
+    text and each other, and are classified together (PL-Marker, Ye et al. 2022; SpanMarker, Aarsen 2023). A span
+    filter, a classifier of spans on the text alone, says which spans are worth markers, and votes.
 
     Args:
         config: The configuration, with labels.
@@ -204,8 +204,8 @@ class SpanMarkerModel(SavableModel):
         """Run markers for some of the spans of encoded texts.
 
         Returns:
-            The columns of these spans, rows with fewer filled up; whether a column is one of them and not what fills up;
-            and the logits of the markers. Shapes: ``[batch, most]`` twice, ``[batch, most, labels]``.
+            The columns of these spans, rows with fewer filled up; which of the columns do not fill up; and the logits
+            of the markers. Shapes: ``[batch, most]`` twice, ``[batch, most, labels]``.
         """
         columns, counts = columns_of(chosen)
         logits = self._read_markers(text, starts.gather(1, columns), ends.gather(1, columns), counts)
