@@ -69,7 +69,7 @@ def table(records: list[Record]) -> str:
     ]
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
-        epochs = record["recipe"]["arguments"]["num_train_epochs"]
+        epochs = f"{record['recipe']['arguments']['num_train_epochs']:g}"
         key = (
             record["data"],
             record["sentences"] or "all",
