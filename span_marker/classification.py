@@ -9,7 +9,7 @@ from torch import Tensor
 from span_marker.attention import columns_of, mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import reduce_logits
-from span_marker.span_filter import entity_scores
+from span_marker.span_filter import is_kept
 
 SPANS_PER_CALL = 16_384
 """Most candidate spans in one pass over markers; a batch with more takes several."""
@@ -43,8 +43,8 @@ def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered:
     Args:
         model: The model, perhaps wrapped.
         batch: The collator's output, on the model's device; ``labels`` and what else forward does not need is ignored.
-        filtered: Whether to run only those that the model's span filter keeps and to label the others "O", as
-            [`classify_kept_spans`] does, which wants the model itself and not one that is wrapped.
+        filtered: Whether to run only those that the model's span filter keeps and to label the others "O". The labels
+            are those of [`classify_kept_spans`], which cannot call a model that is wrapped.
 
     Returns:
         Label ids (int32) and their probabilities (float32); padding is undefined. Shape of each: ``[batch, spans]``.
@@ -88,16 +88,6 @@ def classify_kept_spans(model: SpanReader, batch: dict[str, Tensor]) -> tuple[Te
 def is_span(batch: dict[str, Tensor]) -> Tensor:
     """Tell spans from padding. Shape: ``[batch, spans]``."""
     return mask_of(batch["num_spans"], batch["start_positions"].shape[1])
-
-
-def is_kept(filter_logits: Tensor, config: SpanMarkerConfig) -> Tensor:
-    """Tell which spans the span filter keeps. Shape: ``[batch, spans]``.
-
-    Args:
-        filter_logits: Logits of the span filter. Shape: ``[batch, spans, labels]``.
-        config: The configuration, with the threshold.
-    """
-    return entity_scores(filter_logits, config.outside_id) >= config.least_filter_score
 
 
 def _pieces(counts: Tensor, width: int) -> Iterator[tuple[slice, Tensor]]:

@@ -142,6 +142,16 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self._check()
 
     @property
+    def head_std(self) -> float:
+        """Standard deviation of the classifiers' fresh weights."""
+        return float(self.get("initializer_range", default=0.02))
+
+    @property
+    def head_dropout(self) -> float:
+        """Dropout rate before the classifiers."""
+        return float(self.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
+
+    @property
     def filters_spans(self) -> bool:
         """Whether prediction runs only the spans that a calibrated filter keeps."""
         return self.span_filter and self.span_filter_threshold is not None
@@ -152,9 +162,10 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         return self.span_filter and self.negatives_per_word is not None
 
     @property
-    def recipe(self) -> dict[str, Any]:
+    def training_settings(self) -> dict[str, Any]:
         """How the model is trained where that is not as span-marker 1.x does."""
-        return {name: getattr(self, name) for name in RECIPE} if self.span_filter else {}
+        usual = type(self)()
+        return {name: getattr(self, name) for name in RECIPE if getattr(self, name) != getattr(usual, name)}
 
     @property
     def least_filter_score(self) -> float:
@@ -181,7 +192,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
     @property
     def outside_id(self) -> int:
         """Id of the label "O"."""
-        return int(self.label2id[OUTSIDE])
+        return int(self.label2id.get(OUTSIDE, 0))
 
     @property
     def has_labels(self) -> bool:
@@ -295,8 +306,11 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             if value is None and name in _MAY_BE_NONE:
                 continue
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not (low < value < high or (value == 0 and name in _MAY_BE_ZERO)):
-                raise ValueError(f"{name} must be a number between {low} and {high}, but it is {value!r}.")
+            may_be_low = name in _MAY_BE_ZERO
+            if not is_number or not (low < value < high or (may_be_low and value == low)):
+                bounds = f"at least {low}" if may_be_low else f"above {low}"
+                bounds += "" if high == math.inf else f" and below {high}"
+                raise ValueError(f"{name} must be a number {bounds}, but it is {value!r}.")
 
 
 def is_setting(config: PreTrainedConfig, name: str) -> bool:

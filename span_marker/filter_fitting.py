@@ -13,8 +13,9 @@ from span_marker.classification import is_span, read_labels
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.inference import evaluating
 from span_marker.inputs import parse_inputs
+from span_marker.overriding import overridden
 from span_marker.sentence_batches import SentenceBatches
-from span_marker.span_filter import SpanFilter, calibrated_threshold, entity_scores
+from span_marker.span_filter import SpanFilter, calibrated_threshold, entity_scores, make_span_filter
 from span_marker.span_loss import filter_loss
 from span_marker.windows import cut_into_windows, window_size
 
@@ -61,6 +62,12 @@ def fit_span_filter(
     show_progress_bar: bool = False,
 ) -> FilterReport:
     """Train a span filter for a trained model, as ``SpanMarkerModel.fit_span_filter`` describes it."""
+    if model.config.negatives_per_word is not None:
+        raise ValueError(
+            "The model's markers were trained along with its span filter, on what that takes for entities, so that no "
+            "other filter can learn from them. To choose the filter's threshold for other sentences, call "
+            "trainer.calibrate_span_filter(dataset); to train the model on, use the Trainer."
+        )
     parsed = parse_inputs(inputs, is_split_into_words)
     source = SentenceBatches(parsed.sentences, parsed.documents, model.tokenizer, model.config, batch_size)
     if len(source.indices) < 2:
@@ -68,8 +75,8 @@ def fit_span_filter(
             f"A span filter is trained and calibrated on different sentences, but {len(parsed.sentences)} sentences "
             f"make {len(source.indices)} batch(es) of {batch_size}. Give some hundreds of sentences."
         )
-    model.config.span_filter_vote = 0.0  # it learns what the markers say
-    batches = _read(model, source, show_progress_bar)
+    with overridden(model.config, span_filter_vote=0.0):  # it learns what the markers say
+        batches = _read(model, source, show_progress_bar)
     found = sum(int(_is_entity(batch, model.config.outside_id).sum()) for batch in batches)
     if not found:
         raise ValueError(
@@ -80,10 +87,10 @@ def fit_span_filter(
     training = [batch for index, batch in enumerate(batches) if index % HELD_OUT]
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        span_filter = SpanFilter(model.encoder.config.hidden_size, model.config.num_labels, model.config.outside_id)
+        span_filter = make_span_filter(model.config, model.encoder.config.hidden_size)
         _train(span_filter, training, model.config, epochs)
     model.span_filter = span_filter.to(device=model.device, dtype=model.dtype).eval()
-    model.config.span_filter = True
+    model.config.span_filter, model.config.span_filter_vote = True, 0.0
     return _calibrate(span_filter.to("cpu", torch.float32), held_out, model)
 
 

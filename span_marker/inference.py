@@ -45,9 +45,8 @@ def predict(
         raise ValueError("The model has no entity types yet. Train it, or load a trained one.")
     if span_filter and not model.config.filters_spans:
         raise ValueError(
-            "span_filter=True, but the model has no calibrated span filter. Train one along with the model, with "
-            "SpanMarkerModel.from_pretrained(..., span_filter=True) and an eval_dataset for the Trainer, or call "
-            "model.fit_span_filter(dataset) on a trained model."
+            "span_filter=True, but the model has no calibrated span filter. A new model that is trained has one; give "
+            "a model that was trained without one its own: model.fit_span_filter(dataset)."
         )
     classify = classify_spans if span_filter is False or not model.config.filters_spans else classify_kept_spans
     if is_stream(inputs):

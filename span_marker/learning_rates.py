@@ -20,5 +20,8 @@ def scale_learning_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[n
         own = [parameter for parameter in group["params"] if id(parameter) in chosen]
         if not own or group.get("lr") is None:
             continue
-        group["params"] = others
-        optimizer.add_param_group(group | {"params": own, "lr": group["lr"] * factor})
+        if others:
+            group["params"] = others
+            optimizer.add_param_group(group | {"params": own, "lr": group["lr"] * factor})
+        else:
+            group["lr"] *= factor

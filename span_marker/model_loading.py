@@ -25,7 +25,7 @@ from span_marker.hub import fetch
 from span_marker.loading import find_model, name_settings, naming, suggesting
 from span_marker.model_card import SpanMarkerModelCardData, load_card_data
 from span_marker.schemes import LabelScheme, Scheme, read_tags
-from span_marker.span_filter import SpanFilter
+from span_marker.span_filter import SpanFilter, make_span_filter
 from span_marker.tokenizer import SpanMarkerTokenizer
 
 logger = logging.get_logger(__name__)
@@ -192,6 +192,13 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
                 f"file does not belong to {name_settings(given)}, or was not written to its end; save or download it "
                 "anew."
             )
+        if any("span_filter." in name for name in info["missing_keys"]):
+            model.config.span_filter_threshold = None
+        elif config.negatives_per_word is not None and not (config.span_filter and config.span_filter_vote):
+            logger.warning_once(
+                "The model's markers were trained on what its span filter takes for entities, and tell other spans "
+                "badly. Without the filter and its vote it will find much that is no entity until it is trained again."
+            )
         return cast(Self, model)
 
     def _change_labels(
@@ -268,8 +275,9 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
         self.classifier = nn.Linear(old.in_features, config.num_labels).to(old.weight)
         self._init_weights(self.classifier)
         if self.span_filter is not None:
-            span_filter = SpanFilter(self.span_filter.first.in_features, config.num_labels, config.outside_id)
+            span_filter = make_span_filter(config, self.span_filter.first.in_features)
             self.span_filter = span_filter.to(old.weight).train(self.training)
+            config.span_filter_threshold = None
 
     @property
     def has_labels(self) -> bool:

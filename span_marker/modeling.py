@@ -21,7 +21,7 @@ from span_marker.model_card import SpanMarkerModelCardData
 from span_marker.model_loading import require_config
 from span_marker.model_saving import SavableModel
 from span_marker.output import SpanMarkerOutput
-from span_marker.span_filter import SpanFilter, entity_scores, vote
+from span_marker.span_filter import entity_scores, is_kept, make_span_filter, vote
 from span_marker.span_loss import filter_loss, span_loss
 from span_marker.span_sampling import hardest_spans
 from span_marker.tokenizer import SpanMarkerTokenizer
@@ -88,11 +88,11 @@ class SpanMarkerModel(SavableModel):
         super().__init__(require_config(config))
         self.encoder = encoder if encoder is not None else AutoModel.from_config(config.encoder_config)
         self._runner = choose_runner(self.encoder)
-        self.dropout = nn.Dropout(config.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
+        self.dropout = nn.Dropout(config.head_dropout)
         use_cheap_dropout(self)
         hidden_size = self.encoder.config.hidden_size
         self.classifier = nn.Linear(2 * hidden_size, config.num_labels)
-        self.span_filter = SpanFilter(hidden_size, config.num_labels, config.outside_id) if config.span_filter else None
+        self.span_filter = make_span_filter(config, hidden_size) if config.span_filter else None
         self.model_card_data = model_card_data or SpanMarkerModelCardData()
         self.tokenizer: SpanMarkerTokenizer | None = None
         if self.device.type != "meta":
@@ -102,7 +102,7 @@ class SpanMarkerModel(SavableModel):
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise a layer of the classifier or of the span filter; the encoder initialises itself."""
         if module is self.classifier:
-            nn.init.normal_(module.weight, std=self.config.get("initializer_range", default=0.02))
+            nn.init.normal_(module.weight, std=self.config.head_std)
             nn.init.zeros_(module.bias)
         if self.span_filter is not None and any(module is layer for layer in self.span_filter.children()):
             self.span_filter.reset(module)
@@ -142,7 +142,8 @@ class SpanMarkerModel(SavableModel):
             label_smoothing: Share of each label that the loss spreads over all labels.
             filtered: Whether to run markers only for the spans that a calibrated span filter keeps, where no labels are
                 given; ``logits`` of the others are those of the filter.
-            **kwargs: Handed on to the encoder, such as ``output_hidden_states``.
+            **kwargs: Handed on to the encoder, such as ``output_hidden_states``, where one pass reads texts and
+                markers: not in training on the hardest spans, and not with ``filtered``.
 
         Returns:
             Logits of each span and, where labels are given, the loss.
@@ -190,8 +191,7 @@ class SpanMarkerModel(SavableModel):
         starts, ends = layout.start_positions, layout.end_positions
         text = self.read_text(input_ids, layout.text_mask)
         filter_logits = self.span_filter(text.states, starts, ends)
-        scores = entity_scores(filter_logits, self.config.outside_id)
-        kept = layout.span_mask & (scores >= self.config.least_filter_score)
+        kept = layout.span_mask & is_kept(filter_logits, self.config)
         columns, is_read, of_markers = self._read_chosen(text, starts, ends, kept)
         columns = columns[..., None].expand_as(of_markers)
         of_filter = filter_logits.gather(1, columns)
@@ -344,8 +344,8 @@ class SpanMarkerModel(SavableModel):
         """Train a new span filter to tell the spans that a model takes for entities, and calibrate its threshold.
 
         The model runs once over all spans of the sentences, which need no tags; its other weights stay as they are. A
-        filter that was trained along with it, and its vote, are replaced: markers alone decide then. The text's final
-        states are kept meanwhile, hidden size times four bytes a token.
+        filter that it has is replaced. The text's final states are kept meanwhile, hidden size times four bytes a
+        token.
 
         Args:
             inputs: Sentences of the kind that it will be used on, in a form that `predict` takes: some hundreds with
@@ -360,8 +360,8 @@ class SpanMarkerModel(SavableModel):
             The threshold, and what the filter does on a fifth of the batches, which it was not trained on.
 
         Raises:
-            ValueError: The sentences fill fewer than two batches, the model finds no entity in them, or the batch size
-                is not positive.
+            ValueError: The sentences fill fewer than two batches, the model finds no entity in them, the batch size is
+                not positive, or the model's markers were trained along with a filter.
             TypeError: The inputs are in none of the forms that `predict` takes.
         """
         self._require_tokenizer()

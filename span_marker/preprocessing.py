@@ -52,6 +52,7 @@ def preprocess(
     *,
     config: SpanMarkerConfig,
     spread: bool,
+    for_hardest: bool = False,
     truncate: bool = True,
     for_evaluation: bool = False,
     num_proc: int | None = None,
@@ -66,8 +67,8 @@ def preprocess(
         tokenizer: The tokenizer.
         config: The model's configuration.
         spread: Whether to make rows for training: a sentence's spans are spread over as many rows as [`spread_sample`]
-            needs, unless markers are only run for the hardest of them, and a sentence without spans is left out.
-            Otherwise each sentence stays one row.
+            needs, and a sentence without spans is left out. Otherwise each sentence stays one row.
+        for_hardest: Whether markers will be run for the hardest spans only, so that a row holds any number of spans.
         truncate: Whether to cut sentences that are longer than the model.
         for_evaluation: Whether to add ``blank_words``, the index of each word that begins and ends no entity because it
             has no token, and, with a normalizer, ``entities``: all entities of a sentence as lists of reduced label id,
@@ -84,7 +85,7 @@ def preprocess(
             transform.
     """
     refuse_transform(dataset)
-    length, markers = tokenizer.model_max_length, _ANY_NUMBER if config.trains_on_hardest else config.marker_max_length
+    length, markers = tokenizer.model_max_length, _ANY_NUMBER if for_hardest else config.marker_max_length
     if not is_preprocessed(dataset):
         settings = {"truncate": truncate, "for_evaluation": for_evaluation}
         dataset = _encode(dataset.with_format(None), normalizer, tokenizer, config, settings, num_proc)

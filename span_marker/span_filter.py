@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from span_marker.configuration import SpanMarkerConfig
 from span_marker.dropout import CheapDropout
 
 INNER_SIZE: Final = 256
@@ -84,6 +85,29 @@ class SpanFilter(nn.Module):
         spans = spans + self.width((end_positions - start_positions).clamp(0, WIDTHS - 1))
         logits: Tensor = self.output(self.dropout(nn.functional.gelu(spans)))
         return logits
+
+
+def make_span_filter(config: SpanMarkerConfig, hidden_size: int) -> SpanFilter:
+    """Start a span filter for a model's labels.
+
+    Args:
+        config: The configuration.
+        hidden_size: Size of a token's state.
+    """
+    return SpanFilter(hidden_size, config.num_labels, config.outside_id, config.head_std, config.head_dropout)
+
+
+def is_kept(filter_logits: Tensor, config: SpanMarkerConfig) -> Tensor:
+    """Tell which spans the span filter keeps.
+
+    Args:
+        filter_logits: Logits of the span filter. Shape: ``[batch, spans, labels]``.
+        config: The configuration, with the threshold.
+
+    Returns:
+        Shape: ``[batch, spans]``.
+    """
+    return entity_scores(filter_logits, config.outside_id) >= config.least_filter_score
 
 
 def _pick(states: Tensor, positions: Tensor) -> Tensor:

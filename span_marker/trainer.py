@@ -242,7 +242,17 @@ class Trainer(FromSettings, SavingTrainer):
             dataset = self._prepare(dataset, dataset_name, normalizer, tokenizer, truncate=True).sentences
         kept = {DOCUMENT_ID, SENTENCE_ID, *_MODEL_COLUMNS, *([KEPT_WORDS] if is_evaluate else [])}
         dataset = dataset.select_columns([name for name in dataset.column_names if name in kept])
-        return preprocess(dataset, normalizer, tokenizer, config=self.model.config, spread=True, num_proc=self.num_proc)
+        # A loss of the user's gets the logits of all spans, so that markers are run for all.
+        for_hardest = self.model.config.trains_on_hardest and self.compute_loss_func is None
+        return preprocess(
+            dataset,
+            normalizer,
+            tokenizer,
+            config=self.model.config,
+            spread=True,
+            for_hardest=for_hardest,
+            num_proc=self.num_proc,
+        )
 
     @staticmethod
     def add_context(
@@ -312,7 +322,9 @@ class Trainer(FromSettings, SavingTrainer):
             require_entities(prepared, "training")
             training_logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary, prepared.coverage)
-        card.set_hyperparameters(self.args, negative_span_ratio=self.negative_span_ratio, **self.model.config.recipe)
+        card.set_hyperparameters(
+            self.args, negative_span_ratio=self.negative_span_ratio, **self.model.config.training_settings
+        )
         # What was calibrated is no longer true.
         self.model.config.span_filter_threshold = HIGHEST_THRESHOLD if self.model.config.span_filter else None
         self.model.config.trained_with_document_context = has_documents(dataset.column_names)

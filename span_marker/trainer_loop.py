@@ -43,7 +43,7 @@ from span_marker.windows import classify_in_windows, window_size
 
 logger = logging.get_logger(__name__)
 _LEAST_LIKELY: Final = 1e-5
-"""Probability below which calibration takes the filter's word that a span is no entity."""
+"""Probability of an entity below which a filter with half of the votes or more is hardly ever outvoted."""
 
 
 class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
@@ -112,8 +112,8 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         optimizer: torch.optim.Optimizer = super().create_optimizer(*([] if model is None else [model]))
         rate = self.model.config.head_rate
         if not is_given and rate != 1.0:
-            heads = (self.model.classifier, self.model.span_filter)
-            scale_learning_rate(optimizer, [weight for head in heads if head for weight in head.parameters()], rate)
+            heads = [head for head in (self.model.classifier, self.model.span_filter) if head is not None]
+            scale_learning_rate(optimizer, [weight for head in heads for weight in head.parameters()], rate)
         return optimizer
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -277,13 +277,13 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
                 "The model has no span filter. Start it with SpanMarkerModel.from_pretrained(..., span_filter=True), "
                 "or give a trained model one with model.fit_span_filter(dataset)."
             )
-        # With a vote, no span that the filter thinks so unlikely can win.
-        config.span_filter_threshold = _LEAST_LIKELY if config.span_filter_vote else None
         source = self.eval_dataset if dataset is None else dataset
-        found = [
-            self._find_entities(self.get_eval_dataloader(sentences), "Calibration", None, "calibration")[0]
-            for sentences in (source.values() if isinstance(source, dict) else [source])
-        ]
+        least = _LEAST_LIKELY if config.span_filter_vote >= 0.5 else None
+        with overridden(config, span_filter_threshold=least):
+            found = [
+                self._find_entities(self.get_eval_dataloader(sentences), "Calibration", None, "calibration")[0]
+                for sentences in (source.values() if isinstance(source, dict) else [source])
+            ]
         scores = np.concatenate([evaluated.filter_scores for evaluated in found])
         config.span_filter_threshold = calibrated_threshold(scores, config.span_filter_recall)
         return float(config.span_filter_threshold)

@@ -18,6 +18,13 @@ def test_groups_are_split():
     assert groups[2][2] == 0.1
 
 
+def test_a_group_of_nothing_else_stays_one():
+    encoder, head = (nn.Parameter(torch.zeros(1)) for _ in range(2))
+    optimizer = torch.optim.AdamW([{"params": [head]}, {"params": [encoder]}], lr=1e-3)
+    scale_learning_rate(optimizer, [head], 5.0)
+    assert [group["lr"] for group in optimizer.param_groups] == [5e-3, 1e-3]
+
+
 def test_an_optimizer_without_a_rate_is_left():
     parameter = nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([parameter], lr=0.1)

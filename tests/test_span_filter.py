@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tiny_models import SENTENCES, TEXTS, collate, give_filter, make_model
 from tokenizers_zoo import wordpiece
 from torch import nn
+from transformers import AutoModel
 
 from span_marker import SpanMarkerConfig, SpanMarkerModel, Trainer, TrainingArguments
 from span_marker.classification import classify_kept_spans, classify_spans, is_span
@@ -290,6 +291,27 @@ def test_training_again_forgets_the_threshold(train):
     assert trainer.model.config.span_filter_threshold == HIGHEST_THRESHOLD
 
 
+def test_calibration_that_fails_leaves_the_threshold(train):
+    trainer = train(make_dataset())
+    trainer.model.config.span_filter_threshold = 0.004
+    trainer.eval_dataset = None
+    with pytest.raises(ValueError, match="Evaluation needs sentences"):
+        trainer.calibrate_span_filter()
+    assert trainer.model.config.span_filter_threshold == 0.004
+
+
+def test_calibration_runs_all_spans_where_the_filter_has_few_votes(filtered, tmp_path):
+    filtered.config.span_filter_vote = 0.01
+    filtered.span_filter.output.bias.data[filtered.config.outside_id] = 20.0  # no span is an entity
+    rows = make_dataset()
+    arguments = TrainingArguments(tmp_path / "output", use_cpu=True, report_to=[])
+    trainer = Trainer(model=filtered, args=arguments, train_dataset=rows, eval_dataset=rows)
+    expected = [len(entities) for entities in filtered.predict(rows, span_filter=False)]
+    assert sum(expected) > 3
+    trainer.calibrate_span_filter()
+    assert [len(entities) for entities in filtered.predict(rows)] == expected
+
+
 def test_calibration_needs_a_filter(train):
     trainer = train(make_dataset(), span_filter=False)
     with pytest.raises(ValueError, match=r"no span filter.*span_filter=True"):
@@ -314,6 +336,33 @@ def test_a_saved_model_can_be_given_a_fresh_filter(model, tmp_path):
     loaded = SpanMarkerModel.from_pretrained(tmp_path / "saved", span_filter=True)
     assert loaded.span_filter.output.bias[0] == math.log(loaded.config.num_labels - 1) - PRIOR
     assert 0 < loaded.span_filter.first.weight.std() < 0.1
+
+
+def test_what_goes_without_its_filter_is_warned_of(tiny_encoder, tmp_path, caplog):
+    SpanMarkerModel.from_pretrained(tiny_encoder, labels=LABELS).save_pretrained(tmp_path / "saved")
+    SpanMarkerModel.from_pretrained(tmp_path / "saved")
+    assert "no entity until it is trained again" not in caplog.text
+    SpanMarkerModel.from_pretrained(tmp_path / "saved", span_filter=False).save_pretrained(tmp_path / "without")
+    assert "no entity until it is trained again" in caplog.text
+    again = SpanMarkerModel.from_pretrained(tmp_path / "without", span_filter=True)
+    assert again.config.span_filter_threshold is None
+
+
+def test_other_labels_start_another_filter(filtered):
+    filtered.set_labels(["O", "B-DISEASE", "I-DISEASE"])
+    assert filtered.span_filter.output.out_features == 2
+    assert filtered.config.span_filter_threshold is None
+    assert not filtered.span_filter.training
+
+
+def test_a_filter_drops_out_as_the_encoder_does(tiny_encoder):
+    model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=LABELS, hidden_dropout_prob=0.0)
+    assert model.span_filter.dropout.p == model.dropout.p == 0.0
+
+
+def test_a_model_without_labels_may_have_a_filter(tiny_encoder):
+    encoder = AutoModel.from_pretrained(tiny_encoder)
+    assert SpanMarkerModel(SpanMarkerConfig(encoder.config, span_filter=True), encoder).span_filter is not None
 
 
 def test_a_filter_that_is_missing_in_the_file_is_an_error(model, tmp_path):
@@ -374,10 +423,24 @@ def test_fitting_replaces_a_filter_and_its_vote(filtered):
     assert filtered.predict(SENTENCES, span_filter=False) == expected
 
 
-def test_fitting_says_what_it_needs(opinionated, model):
+def test_fitting_is_not_for_markers_that_know_hard_spans_only(filtered):
+    filtered.config.negatives_per_word, filtered.config.span_filter_vote = 0.3, 0.5
+    with pytest.raises(ValueError, match=r"trained along with its span filter.*calibrate_span_filter"):
+        filtered.fit_span_filter(SENTENCES * 8, batch_size=4)
+    assert filtered.config.span_filter_vote == 0.5
+
+
+def test_fitting_that_fails_leaves_the_vote(filtered):
+    filtered.config.span_filter_vote = 0.5
+    filtered.classifier.bias.data[filtered.config.outside_id] = 1000.0
+    with pytest.raises(ValueError, match="finds no entity"):
+        filtered.fit_span_filter(SENTENCES * 8, batch_size=4)
+    assert filtered.config.span_filter_vote == 0.5
+
+
+def test_fitting_says_what_it_needs(opinionated):
     with pytest.raises(ValueError, match=r"2 sentences make 1 batch\(es\) of 16"):
         opinionated.fit_span_filter(SENTENCES[:2])
-    for layer in (model.classifier, model.span_filter.output):
-        layer.bias.data[model.config.outside_id] = 100.0
+    opinionated.classifier.bias.data[opinionated.config.outside_id] = 1000.0
     with pytest.raises(ValueError, match="finds no entity in the 20 sentences"):
-        model.fit_span_filter(SENTENCES * 4, batch_size=4)
+        opinionated.fit_span_filter(SENTENCES * 4, batch_size=4)
