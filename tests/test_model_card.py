@@ -259,7 +259,7 @@ def test_hyperparameters_that_differ_are_recorded(tmp_path):
     json.dumps(data.hyperparameters)
     card = generate_model_card(make_model(data))
     assert section(card, "## Hyperparameters") == (
-        "These differ from the defaults of `transformers.TrainingArguments`:\n\n- learning_rate: 0.0002\n"
+        "These differ from the defaults of `transformers.TrainingArguments` and of span-marker 1.x:\n\n- learning_rate: 0.0002\n"
         "- per_device_train_batch_size: 16\n- lr_scheduler_type: cosine\n- seed: 1"
     )
     assert str(tmp_path) not in card
@@ -271,7 +271,7 @@ def test_default_hyperparameters(tmp_path):
     data.set_hyperparameters(arguments(tmp_path))
     assert data.hyperparameters == {}
     text = section(generate_model_card(make_model(data)), "## Hyperparameters")
-    assert text == "All were the defaults of `transformers.TrainingArguments`."
+    assert text == "All were the defaults of `transformers.TrainingArguments` and of span-marker 1.x."
 
 
 def test_given_hyperparameters_are_kept(tmp_path):
