@@ -115,7 +115,7 @@ class OnnxSpanMarkerModel(nn.Module):
         tokenizer: The tokenizer with the markers.
         text_graph: Texts to states, keys and values.
         marker_graph: Spans of encoded texts to logits.
-        filter_graph: States and spans to log-odds; ``None`` without a span filter.
+        filter_graph: States and spans to logits of the span filter; ``None`` without a span filter.
     """
 
     def __init__(
