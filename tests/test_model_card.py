@@ -259,7 +259,8 @@ def test_hyperparameters_that_differ_are_recorded(tmp_path):
     json.dumps(data.hyperparameters)
     card = generate_model_card(make_model(data))
     assert section(card, "## Hyperparameters") == (
-        "These differ from the defaults of `transformers.TrainingArguments` and of span-marker 1.x:\n\n- learning_rate: 0.0002\n"
+        "These differ from the defaults of `transformers.TrainingArguments` and of span-marker 1.x:\n\n"
+        "- learning_rate: 0.0002\n"
         "- per_device_train_batch_size: 16\n- lr_scheduler_type: cosine\n- seed: 1"
     )
     assert str(tmp_path) not in card
