@@ -62,14 +62,14 @@ def fit_span_filter(
     show_progress_bar: bool = False,
 ) -> FilterReport:
     """Train a span filter for a trained model, as ``SpanMarkerModel.fit_span_filter`` describes it."""
+    parsed = parse_inputs(inputs, is_split_into_words)
+    source = SentenceBatches(parsed.sentences, parsed.documents, model.tokenizer, model.config, batch_size)
     if model.config.negatives_per_word is not None:
         raise ValueError(
             "The model's markers were trained along with its span filter, on what that takes for entities, so that no "
             "other filter can learn from them. To choose the filter's threshold for other sentences, call "
             "trainer.calibrate_span_filter(dataset); to train the model on, use the Trainer."
         )
-    parsed = parse_inputs(inputs, is_split_into_words)
-    source = SentenceBatches(parsed.sentences, parsed.documents, model.tokenizer, model.config, batch_size)
     if len(source.indices) < 2:
         raise ValueError(
             f"A span filter is trained and calibrated on different sentences, but {len(parsed.sentences)} sentences "
