@@ -7,7 +7,7 @@ import pytest
 import torch
 from datasets import ClassLabel
 from safetensors.torch import load_file, save_file
-from tiny_models import SENTENCES, TEXTS, collate, give_opinions
+from tiny_models import MODEL_FILES, SENTENCES, TEXTS, collate, give_opinions
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig
 
 from span_marker import SpanMarkerConfig, SpanMarkerModel, SpanMarkerTokenizer, __version__
@@ -67,15 +67,7 @@ def assert_same_model(model, original):
 
 
 def test_files(saved):
-    names = {path.name for path in saved.iterdir()}
-    assert names == {
-        "README.md",
-        "config.json",
-        "model.safetensors",
-        "model_card.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    }
+    assert {path.name for path in saved.iterdir()} == MODEL_FILES
     settings = json.loads((saved / "config.json").read_text(encoding="utf-8"))
     assert settings["span_marker_version"] == __version__
     assert settings["model_type"] == "span-marker"
