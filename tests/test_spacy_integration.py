@@ -6,7 +6,7 @@ import torch
 from spacy import displacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
-from tiny_models import TEXTS, make_finder, make_model
+from tiny_models import SENTENCES, TEXTS, make_finder, make_model
 from tokenizers_zoo import byte_level_bpe
 
 from span_marker.spacy_integration import SpacySpanMarkerWrapper
@@ -102,7 +102,7 @@ def test_pipe_equals_call(make):
 
 def test_entities_that_are_there(make):
     def documents(nlp):
-        doc = Doc(nlp.vocab, ["Ada", "lives", "in", "London"])
+        doc = Doc(nlp.vocab, SENTENCES[3])
         doc.ents = [Span(doc, 1, 2, "VERB")]
         return doc
 
