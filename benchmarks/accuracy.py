@@ -37,6 +37,8 @@ from span_marker.demo import DemoError
 
 VOTES = (0.0, 0.67, 1.0)
 """Weights of the span filter's opinion in further evaluations: of markers alone, both, the text alone."""
+THRESHOLDS = (0.002, 0.01, 0.02, 0.05, 0.1, 0.2)
+"""Probabilities below which the span filter drops spans in further evaluations."""
 
 
 class Progress(TrainerCallback):
@@ -121,18 +123,25 @@ def _span_markers(
     found = trainer.evaluate(corpus.splits[split])
     scores = {name: found[f"eval_overall_{name}"] for name in ("precision", "recall", "f1")}
     result |= scores | {"macro_f1": found["eval_macro_f1"], "evaluation_seconds": time.perf_counter() - begin}
-    if split == "validation":  # nothing is chosen on a test set
-        result["further_f1"] = _further_f1(trainer, corpus.splits[split])
+    config = trainer.model.config
+    if config.span_filter:
+        result["span_filter_threshold"] = config.span_filter_threshold
+        (result["all_spans_f1"],) = _score_with(trainer, corpus.splits[split], "span_filter_threshold", [None])
+        # Nothing is chosen on a test set.
+        for setting, values in (("span_filter_threshold", THRESHOLDS), ("span_filter_vote", VOTES)):
+            scores = _score_with(trainer, corpus.splits["validation"], setting, values)
+            result[f"validation_f1_by_{setting}"] = dict(zip(map(str, values), scores, strict=True))
     return result
 
 
-def _further_f1(trainer: Any, rows: Dataset) -> dict[str, float]:
-    """Score what each of the two classifiers finds alone."""
-    config = trainer.model.config
-    scores = {}
-    for vote in VOTES if config.span_filter else ():
-        config.span_filter_vote = vote
-        scores[f"vote {vote:g}"] = float(trainer.evaluate(rows)["eval_f1"])
+def _score_with(trainer: Any, rows: Dataset, setting: str, values: Sequence[float | None]) -> list[float]:
+    """Score a model with a setting of its configuration changed."""
+    config, scores = trainer.model.config, []
+    trained = getattr(config, setting)
+    for value in values:
+        setattr(config, setting, value)
+        scores.append(float(trainer.evaluate(rows)["eval_f1"]))
+    setattr(config, setting, trained)
     return scores
 
 
