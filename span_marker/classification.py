@@ -33,7 +33,14 @@ class SpanReader(Protocol):
     def read_text(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         """Encode texts; the result has their ``states``."""
 
-    def read_spans(self, text: Any, start_positions: Tensor, end_positions: Tensor, num_spans: Tensor) -> Tensor:
+    def read_spans(
+        self,
+        text: Any,
+        start_positions: Tensor,
+        end_positions: Tensor,
+        num_spans: Tensor,
+        filter_logits: Tensor | None = None,
+    ) -> Tensor:
         """Classify spans of encoded texts. Shape: ``[batch, spans, labels]``."""
 
 
@@ -81,8 +88,9 @@ def classify_kept_spans(model: SpanReader, batch: dict[str, Tensor]) -> tuple[Te
     """
     starts, ends = batch["start_positions"], batch["end_positions"]
     text = model.read_text(batch["input_ids"], batch["attention_mask"])
-    kept = is_span(batch) & is_kept(model.span_filter(text.states, starts, ends), model.config)
-    return read_labels(model, text, batch, kept)
+    filter_logits = model.span_filter(text.states, starts, ends)
+    kept = is_span(batch) & is_kept(filter_logits, model.config)
+    return read_labels(model, text, batch, kept, filter_logits)
 
 
 def is_span(batch: dict[str, Tensor]) -> Tensor:
@@ -97,7 +105,9 @@ def _pieces(counts: Tensor, width: int) -> Iterator[tuple[slice, Tensor]]:
         yield slice(offset, offset + size), (counts - offset).clamp(0, size)
 
 
-def read_labels(model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
+def read_labels(
+    model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: Tensor, filter_logits: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Find the best label of some spans of encoded texts.
 
     Args:
@@ -105,6 +115,7 @@ def read_labels(model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: 
         text: The batch's texts, as `model.read_text` encodes them.
         batch: The collator's output, on the model's device.
         wanted: Which spans to read. Shape: ``[batch, spans]``.
+        filter_logits: What the span filter says of all spans, where that is known. Shape: ``[batch, spans, labels]``.
 
     Returns:
         Label ids (int32) and their probabilities (float32); "O" and 0 for what is not wanted. Shape of each:
@@ -116,7 +127,8 @@ def read_labels(model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: 
     columns, counts = columns_of(wanted)
     for part, num_spans in _pieces(counts, columns.shape[1]):
         piece = columns[:, part]
-        logits = model.read_spans(text, starts.gather(1, piece), ends.gather(1, piece), num_spans)
+        known = None if filter_logits is None else filter_logits.take_along_dim(piece[..., None], dim=1)
+        logits = model.read_spans(text, starts.gather(1, piece), ends.gather(1, piece), num_spans, known)
         best, probabilities = reduce_logits(logits)
         labels.scatter_(1, piece, best)
         scores.scatter_(1, piece, probabilities)

@@ -229,7 +229,12 @@ class SpanMarkerModel(SavableModel):
         return TextReading(input_ids, layout.text_mask, states, memory)
 
     def read_spans(
-        self, text: TextReading, start_positions: Tensor, end_positions: Tensor, num_spans: Tensor
+        self,
+        text: TextReading,
+        start_positions: Tensor,
+        end_positions: Tensor,
+        num_spans: Tensor,
+        filter_logits: Tensor | None = None,
     ) -> Tensor:
         """Classify spans of encoded texts, the second half of a forward pass; may be called again with other spans.
 
@@ -238,14 +243,16 @@ class SpanMarkerModel(SavableModel):
             start_positions: Index of each span's first token in the text. Shape: ``[batch, spans]``.
             end_positions: Index of each span's last token in the text. Shape: ``[batch, spans]``.
             num_spans: Number of spans of each row, the rest is padding. Shape: ``[batch]``.
+            filter_logits: What the span filter says of these spans, where that is known. Shape: ``[batch, spans,
+                labels]``.
 
         Returns:
             Logits, undefined for padding. Shape: ``[batch, spans, labels]``.
         """
         logits = self._read_markers(text, start_positions, end_positions, num_spans)
-        if not self.config.span_filter_vote or self.span_filter is None:
-            return logits
-        return self._vote(logits, self.span_filter(text.states, start_positions, end_positions))
+        if filter_logits is None and self.config.span_filter_vote and self.span_filter is not None:
+            filter_logits = self.span_filter(text.states, start_positions, end_positions)
+        return self._vote(logits, filter_logits)
 
     def _read_markers(self, text: TextReading, starts: Tensor, ends: Tensor, num_spans: Tensor) -> Tensor:
         """Classify spans of encoded texts by their markers alone. Shape: ``[batch, spans, labels]``."""

@@ -193,7 +193,14 @@ class OnnxSpanMarkerModel(nn.Module):
         states, *memory = self._read_text(inputs, to_cpu=False)
         return OnnxText(mask, states, dict(zip(memory_names(len(memory) // 2), memory, strict=True)))
 
-    def read_spans(self, text: OnnxText, start_positions: Tensor, end_positions: Tensor, num_spans: Tensor) -> Tensor:
+    def read_spans(
+        self,
+        text: OnnxText,
+        start_positions: Tensor,
+        end_positions: Tensor,
+        num_spans: Tensor,
+        filter_logits: Tensor | None = None,
+    ) -> Tensor:
         """Classify spans of encoded texts, the second half of a forward pass; may be called again with other spans.
 
         Args:
@@ -201,6 +208,8 @@ class OnnxSpanMarkerModel(nn.Module):
             start_positions: Index of each span's first token in the text. Shape: ``[batch, spans]``.
             end_positions: Index of each span's last token in the text. Shape: ``[batch, spans]``.
             num_spans: Number of spans of each row, the rest is padding. Shape: ``[batch]``.
+            filter_logits: What the span filter says of these spans, where that is known. Shape: ``[batch, spans,
+                labels]``.
 
         Returns:
             Logits, undefined for padding. Shape: ``[batch, spans, labels]``.
@@ -219,10 +228,10 @@ class OnnxSpanMarkerModel(nn.Module):
             }
             (packed,) = self._read_spans(inputs | text.memory, to_cpu=True)
             logits[span_mask] = _tensor(packed)
-        share = self.config.span_filter_vote
-        if not share or self.span_filter is None:
-            return logits
-        return vote(logits, self.span_filter(text.states, start_positions, end_positions), share)
+        share, span_filter = self.config.span_filter_vote, self.span_filter
+        if filter_logits is None and share and span_filter is not None:
+            filter_logits = span_filter(text.states, start_positions, end_positions)
+        return logits if filter_logits is None else vote(logits, filter_logits, share)
 
     def forward(
         self,
@@ -247,9 +256,10 @@ class OnnxSpanMarkerModel(nn.Module):
             Logits of each span and, with a span filter, those of the filter.
         """
         text, span_filter = self.read_text(input_ids, attention_mask), self.span_filter
+        filter_logits = None if span_filter is None else span_filter(text.states, start_positions, end_positions)
         return SpanMarkerOutput(
-            logits=self.read_spans(text, start_positions, end_positions, num_spans),
-            filter_logits=None if span_filter is None else span_filter(text.states, start_positions, end_positions),
+            logits=self.read_spans(text, start_positions, end_positions, num_spans, filter_logits),
+            filter_logits=filter_logits,
         )
 
 
