@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -63,7 +64,7 @@ def _progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run_once(experiment: Experiment, corpus: Corpus, encoder: str, key: Record) -> Record:
+def run_once(experiment: Experiment, corpus: Corpus, encoder: str, key: Record, save: Path | None = None) -> Record:
     """Train one model and score it.
 
     Args:
@@ -71,13 +72,15 @@ def run_once(experiment: Experiment, corpus: Corpus, encoder: str, key: Record) 
         corpus: The corpus, with documents only if their context is wanted.
         encoder: Path of the encoder.
         key: The settings of the run.
+        save: Folder for the trained model, in a folder of its own. ``None``: it is not kept.
 
     Returns:
         Scores and times.
     """
     set_seed(key["seed"])
     evaluate = {SPAN: _span_markers, TOKEN: _token_classification}[experiment.model]
-    with tempfile.TemporaryDirectory() as folder:
+    kept = None if save is None else nullcontext(str(save / f"{key['data']}-{experiment.name}-{key['seed']}"))
+    with kept or tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             folder,
             use_cpu=not torch.cuda.is_available(),
@@ -169,11 +172,12 @@ def _token_classification(
 
 
 def _train(trainer: Any) -> Record:
-    """Train, and tell how long it took, preprocessing included."""
+    """Train and save, and tell how long training took, preprocessing included."""
     trainer.remove_callback(PrinterCallback)
     begin, processor_begin = time.perf_counter(), time.process_time()
     trainer.train()
     seconds, processor_seconds = time.perf_counter() - begin, time.process_time() - processor_begin
+    trainer.save_model()
     return {"training_seconds": seconds, "training_processor_seconds": processor_seconds}
 
 
@@ -215,6 +219,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=float, nargs="+", default=[None], help="instead of the experiment's own")
     parser.add_argument("--bf16", action="store_true", help="train and score in mixed precision")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
+    parser.add_argument("--save", type=Path, help="folder for the trained models, a folder each")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished runs, added to")
     return parser.parse_args(argv)
 
@@ -250,7 +255,7 @@ def run(settings: argparse.Namespace) -> list[Record]:
         record = find(read_results(settings.results), key)
         if record is None:
             corpus = narrow(read_corpus(data), context=settings.context, sentences=sentences)
-            record = key | run_once(experiment, corpus, encoder, key) | environment()
+            record = key | run_once(experiment, corpus, encoder, key, settings.save) | environment()
             append(settings.results, record)
         _progress(f"{key['data']}, {name}, seed {seed}: F1 {100 * record['f1']:.2f}")
         records.append(record)

@@ -70,13 +70,13 @@ def fit_span_filter(
             "other filter can learn from them. To choose the filter's threshold for other sentences, call "
             "trainer.calibrate_span_filter(dataset); to train the model on, use the Trainer."
         )
-    if len(source.indices) < 2:
-        raise ValueError(
-            f"A span filter is trained and calibrated on different sentences, but {len(parsed.sentences)} sentences "
-            f"make {len(source.indices)} batch(es) of {batch_size}. Give some hundreds of sentences."
-        )
     with overridden(model.config, span_filter_vote=0.0):  # it learns what the markers say
         batches = _read(model, source, show_progress_bar)
+    if len(batches) < 2:
+        raise ValueError(
+            f"A span filter is trained and calibrated on different sentences, but {len(parsed.sentences)} sentences "
+            f"make {len(batches)} batch(es) of {batch_size}. Give some hundreds of sentences."
+        )
     found = sum(int(_is_entity(batch, model.config.outside_id).sum()) for batch in batches)
     if not found:
         raise ValueError(
@@ -98,17 +98,17 @@ def _read(model: Any, source: SentenceBatches, show_progress_bar: bool) -> list[
     """Run the model over all spans."""
     batches, size = [], window_size(model.tokenizer)
     # What was made in inference mode could not be trained on.
-    with evaluating(model), torch.inference_mode(False), torch.no_grad():
-        progress = tqdm(source.batches(model.device), "Reading", len(source.indices), disable=not show_progress_bar)
-        for batch, _ in (windows for whole in progress for windows in cut_into_windows(whole, size)):
-            text = model.read_text(batch["input_ids"], batch["attention_mask"])
-            spans = is_span(batch)
-            labels, _ = read_labels(model, text, batch, spans)
-            labels = labels.long().masked_fill(~spans, IGNORED_LABEL)
-            states = text.states.float()
-            batches.append(
-                _Batch(*(t.cpu() for t in (states, batch["start_positions"], batch["end_positions"], labels)))
-            )
+    progress = tqdm(total=source.num_sentences, desc="Reading", disable=not show_progress_bar)
+    with progress, evaluating(model), torch.inference_mode(False), torch.no_grad():
+        for indices, whole in source.batches(model.device):
+            for batch, _ in cut_into_windows(whole, size):
+                text = model.read_text(batch["input_ids"], batch["attention_mask"])
+                spans = is_span(batch)
+                labels, _ = read_labels(model, text, batch, spans)
+                labels = labels.long().masked_fill(~spans, IGNORED_LABEL)
+                of_batch = text.states.float(), batch["start_positions"], batch["end_positions"], labels
+                batches.append(_Batch(*(tensor.cpu() for tensor in of_batch)))
+            progress.update(len(indices))
     return batches
 
 

@@ -15,7 +15,7 @@ from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import decode
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
 from span_marker.inputs import Inputs, is_stream, parse_inputs, read_stream
-from span_marker.sentence_batches import SentenceBatches, require_batch_size
+from span_marker.sentence_batches import BatchSize, SentenceBatches, require_batch_size
 from span_marker.span_columns import outrule_blank_ends
 from span_marker.types import Columns, Sentences
 from span_marker.windows import classify_in_windows, window_size
@@ -33,7 +33,7 @@ _BLOCK = 8192  # sentences that are encoded, sorted by length and batched togeth
 def predict(
     model: Any,
     inputs: Any,
-    batch_size: int = 4,
+    batch_size: BatchSize = 4,
     show_progress_bar: bool = False,
     *,
     is_split_into_words: bool | None = None,
@@ -62,7 +62,7 @@ def _progress(total: int | None, show: bool) -> "tqdm[Any]":
 
 
 def _predict_stream(
-    model: Any, classify: _Classify, stream: Iterator[Inputs], batch_size: int, show_progress_bar: bool
+    model: Any, classify: _Classify, stream: Iterator[Inputs], batch_size: BatchSize, show_progress_bar: bool
 ) -> Iterator[list[Prediction]]:
     """Predict block after block, no sooner than they are asked for."""
     with _progress(None, show_progress_bar) as bar:
@@ -71,7 +71,7 @@ def _predict_stream(
 
 
 def _predict_inputs(
-    model: Any, classify: _Classify, inputs: Inputs, batch_size: int, bar: "tqdm[Any]"
+    model: Any, classify: _Classify, inputs: Inputs, batch_size: BatchSize, bar: "tqdm[Any]"
 ) -> list[list[Prediction]]:
     """Predict sentences, in blocks that bound the memory."""
     total = len(inputs.sentences)
@@ -95,7 +95,7 @@ def _predict_block(
     classify: _Classify,
     sentences: Sentences,
     documents: Columns,
-    batch_size: int,
+    batch_size: BatchSize,
     bar: "tqdm[Any]",
 ) -> list[list[Prediction]]:
     """Predict sentences that are encoded together."""
@@ -103,8 +103,8 @@ def _predict_block(
     source = SentenceBatches(sentences, documents, model.tokenizer, config, batch_size)
     encoded, blank, size = source.encoded, source.encoded.blank_words, window_size(model.tokenizer)
     results: list[list[Prediction]] = [[] for _ in sentences]
-    bar.update(len(sentences) - sum(map(len, source.indices)))
-    for indices, batch in zip(source.indices, source.batches(model.device), strict=True):
+    bar.update(len(sentences) - source.num_sentences)
+    for indices, batch in source.batches(model.device):
         labels, scores = classify_in_windows(partial(classify, model), batch, size, config.outside_id)
         words = encoded.kept_words[indices]
         label_ids = labels.cpu().numpy()

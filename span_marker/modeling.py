@@ -21,6 +21,7 @@ from span_marker.model_card import SpanMarkerModelCardData
 from span_marker.model_loading import require_config
 from span_marker.model_saving import SavableModel
 from span_marker.output import SpanMarkerOutput
+from span_marker.sentence_batches import BatchSize
 from span_marker.span_filter import entity_scores, is_kept, make_span_filter, vote
 from span_marker.span_loss import filter_loss, span_loss
 from span_marker.span_sampling import hardest_spans
@@ -293,7 +294,7 @@ class SpanMarkerModel(SavableModel):
     def predict(
         self,
         inputs: str | Sequence[str] | Sequence[Sequence[str]] | Dataset | Iterator[Any] | IterableDataset,
-        batch_size: int = 4,
+        batch_size: BatchSize = 4,
         show_progress_bar: bool = False,
         *,
         is_split_into_words: bool | None = None,
@@ -307,7 +308,8 @@ class SpanMarkerModel(SavableModel):
                 ``sentence_id``. A list of two or more strings without any space in them is one sentence of words. Or
                 an iterator (such as a generator) over texts, over lists of words, or over rows of such columns, or an
                 ``IterableDataset``: it is read as results are asked for, a thousand sentences ahead, in bounded memory.
-            batch_size: Number of sentences in a forward pass.
+            batch_size: Number of sentences in a forward pass, or "auto": as many short or as few long ones as make it
+                fast on this device, which is found out on the way.
             show_progress_bar: Whether to show progress.
             is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
                 ``None``: told by their spaces, as above. For other inputs it can be left out, and must not contradict

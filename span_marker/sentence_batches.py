@@ -1,8 +1,9 @@
 """Sentences to collated batches for prediction, sentences of like length together."""
 
+import time
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -17,21 +18,57 @@ from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.types import Columns, Sentences
 from span_marker.word_encoding import EncodedWords
 
+BatchSize: TypeAlias = int | Literal["auto"]
+AUTO: Final = "auto"
+
 
 def require_batch_size(batch_size: Any) -> None:
-    """Refuse what is no number of sentences.
+    """Refuse what is no number of sentences and not "auto".
 
     Args:
         batch_size: What was given.
 
     Raises:
-        TypeError: It is no integer.
+        TypeError: It is neither an integer nor "auto".
         ValueError: It is not positive.
     """
+    if batch_size == AUTO:
+        return
     if isinstance(batch_size, bool) or not isinstance(batch_size, Integral):
-        raise TypeError(f"batch_size must be an integer of at least 1, but it is {batch_size!r}.")
+        raise TypeError(f'batch_size must be an integer of at least 1, or "auto", but it is {batch_size!r}.')
     if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, but it is {batch_size}.")
+        raise ValueError(f'batch_size must be at least 1, or "auto", but it is {batch_size}.')
+
+
+class TokenBudget:
+    """How many tokens a batch may have: as many as make prediction fast on this device, which is found on the way.
+
+    It is doubled as long as that makes batches faster per token. Until a batch was full there is nothing to compare.
+    """
+
+    FIRST: Final = 512
+    LARGEST: Final = 65_536
+    LEAST_GAIN: Final = 1.05
+
+    def __init__(self) -> None:
+        self.tokens = self.FIRST
+        self._fastest = 0.0
+        self._is_settled = False
+
+    def record(self, tokens: int, seconds: float) -> None:
+        """Learn from a batch.
+
+        Args:
+            tokens: Number of its tokens, padding included.
+            seconds: How long it took.
+        """
+        if self._is_settled or 2 * tokens < self.tokens:
+            return
+        speed = tokens / max(seconds, 1e-9)
+        if speed < self.LEAST_GAIN * self._fastest:
+            self._is_settled, self.tokens = True, self.tokens // 2
+        elif self.tokens < self.LARGEST:
+            self._fastest, self.tokens = speed, 2 * self.tokens
 
 
 class SentenceBatches:
@@ -44,10 +81,10 @@ class SentenceBatches:
         documents: The columns ``document_id`` and ``sentence_id`` for document-level context, or none.
         tokenizer: The model's tokenizer.
         config: The model's configuration.
-        batch_size: Number of sentences in a batch.
+        batch_size: Number of sentences in a batch, or "auto".
 
     Raises:
-        TypeError: The batch size is no integer.
+        TypeError: The batch size is neither.
         ValueError: It is not positive.
     """
 
@@ -57,7 +94,7 @@ class SentenceBatches:
         documents: Columns,
         tokenizer: SpanMarkerTokenizer,
         config: SpanMarkerConfig,
-        batch_size: int,
+        batch_size: BatchSize,
     ) -> None:
         require_batch_size(batch_size)
         self.encoded: EncodedWords = tokenizer.encode(sentences, truncate=False)
@@ -66,23 +103,34 @@ class SentenceBatches:
             self._columns = _add_context(self._columns | documents, tokenizer, config)
         self._collate = SpanMarkerDataCollator(tokenizer)
         num_spans = np.array(self._columns["num_spans"])
-        cost = np.array([len(ids) for ids in self._columns["input_ids"]]) + 2 * num_spans
-        order = [index for index in np.argsort(-cost, kind="stable").tolist() if num_spans[index]]
-        self.indices = [order[offset : offset + batch_size] for offset in range(0, len(order), batch_size)]
-        """Which sentences each batch holds."""
+        self._cost = np.array([len(ids) for ids in self._columns["input_ids"]]) + 2 * num_spans
+        self._order = [index for index in np.argsort(-self._cost, kind="stable").tolist() if num_spans[index]]
+        self._batch_size = batch_size
 
-    def batches(self, device: torch.device) -> Iterator[dict[str, Tensor]]:
+    @property
+    def num_sentences(self) -> int:
+        """Number of sentences in all batches."""
+        return len(self._order)
+
+    def batches(self, device: torch.device) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
         """Collate the batches one after the other.
 
         Args:
             device: Where to put them.
 
         Yields:
-            The collator's output.
+            The indices of a batch's sentences, and the collator's output.
         """
-        for indices in self.indices:
+        budget, done = TokenBudget(), 0
+        while done < len(self._order):
+            cost = int(self._cost[self._order[done]])
+            size = max(budget.tokens // cost, 1) if self._batch_size == AUTO else self._batch_size
+            indices = self._order[done : done + size]
             rows = [{name: column[index] for name, column in self._columns.items()} for index in indices]
-            yield {name: tensor.to(device) for name, tensor in self._collate(rows).items()}
+            begin = time.perf_counter()
+            yield indices, {name: tensor.to(device) for name, tensor in self._collate(rows).items()}
+            budget.record(len(indices) * cost, time.perf_counter() - begin)
+            done += len(indices)
 
 
 def _add_context(columns: Columns, tokenizer: SpanMarkerTokenizer, config: SpanMarkerConfig) -> Columns:

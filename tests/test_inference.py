@@ -266,15 +266,15 @@ def test_regression_a_transform_is_dropped(predictor):
 
 @pytest.mark.parametrize("batch_size", [0, -1])
 def test_a_batch_size_is_positive(predictor, batch_size):
-    with pytest.raises(ValueError, match=f"batch_size must be at least 1, but it is {batch_size}"):
+    with pytest.raises(ValueError, match=f'batch_size must be at least 1, or "auto", but it is {batch_size}'):
         predictor.predict(SENTENCES, batch_size)
-    with pytest.raises(ValueError, match=f"batch_size must be at least 1, but it is {batch_size}"):
+    with pytest.raises(ValueError, match=f'batch_size must be at least 1, or "auto", but it is {batch_size}'):
         predictor.fit_span_filter(SENTENCES, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("batch_size", [2.0, "4", None, True])
 def test_regression_a_batch_size_of_another_type(predictor, batch_size):
-    message = f"batch_size must be an integer of at least 1, but it is {batch_size!r}"
+    message = f'batch_size must be an integer of at least 1, or "auto", but it is {batch_size!r}'
     with pytest.raises(TypeError, match=message):
         predictor.predict([], batch_size)
     with pytest.raises(TypeError, match=message):

@@ -84,7 +84,7 @@ def test_unknown_arguments(find):
 
 
 def test_regression_what_cannot_be_meant_is_refused(find):
-    with pytest.raises(ValueError, match="batch_size must be at least 1, but it is 0"):
+    with pytest.raises(ValueError, match='batch_size must be at least 1, or "auto", but it is 0'):
         find("Ada", batch_size=0)
     with pytest.raises(TypeError, match="The pipeline got 2 inputs one by one"):
         find("Ada", "Paris")

@@ -47,7 +47,7 @@ def largest_difference(model: Any, exported: Any, sentences: Sequence[Sequence[s
     source = SentenceBatches(sentences, {}, model.tokenizer, model.config, _BATCH_SIZE)
     size, batches = window_size(model.tokenizer), source.batches(torch.device("cpu"))
     with evaluating(model):
-        for batch, _ in (windows for whole in batches for windows in cut_into_windows(whole, size)):
+        for batch, _ in (windows for _, whole in batches for windows in cut_into_windows(whole, size)):
             spans = is_span(batch)
             expected = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
             found = exported(**batch)
