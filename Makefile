@@ -6,7 +6,7 @@ ENCODER ?= minilm
 DATA ?= sample
 OUTPUT ?= demo-output
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format docs clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,5 +34,8 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.test
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
 clean:
-	rm -rf $(VENV) demo-output build dist .coverage .mypy_cache .pytest_cache .ruff_cache
+	rm -rf docs/_build $(VENV) demo-output build dist .coverage .mypy_cache .pytest_cache .ruff_cache
