@@ -308,8 +308,8 @@ class SpanMarkerModel(SavableModel):
                 ``sentence_id``. A list of two or more strings without any space in them is one sentence of words. Or
                 an iterator (such as a generator) over texts, over lists of words, or over rows of such columns, or an
                 ``IterableDataset``: it is read as results are asked for, a thousand sentences ahead, in bounded memory.
-            batch_size: Number of sentences in a forward pass, or "auto": as many short or as few long ones as make it
-                fast on this device, which is found out on the way.
+            batch_size: Number of sentences in a forward pass, or "auto": many short ones or few long ones, by a number
+                of tokens that suits the device.
             show_progress_bar: Whether to show progress.
             is_split_into_words: Whether a list of strings is one sentence of words (true) or a list of texts (false).
                 ``None``: told by their spaces, as above. For other inputs it can be left out, and must not contradict

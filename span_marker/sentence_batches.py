@@ -1,6 +1,5 @@
 """Sentences to collated batches for prediction, sentences of like length together."""
 
-import time
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, Final, Literal, TypeAlias
@@ -20,6 +19,10 @@ from span_marker.word_encoding import EncodedWords
 
 BatchSize: TypeAlias = int | Literal["auto"]
 AUTO: Final = "auto"
+TOKENS: Final = 512
+"""Tokens in a batch of automatic size on a CPU, which gains nothing from more (``benchmarks/span_filter.py``)."""
+TOKENS_ON_ACCELERATORS: Final = 16_384
+"""The same elsewhere."""
 
 
 def require_batch_size(batch_size: Any) -> None:
@@ -38,37 +41,6 @@ def require_batch_size(batch_size: Any) -> None:
         raise TypeError(f'batch_size must be an integer of at least 1, or "auto", but it is {batch_size!r}.')
     if batch_size < 1:
         raise ValueError(f'batch_size must be at least 1, or "auto", but it is {batch_size}.')
-
-
-class TokenBudget:
-    """How many tokens a batch may have: as many as make prediction fast on this device, which is found on the way.
-
-    It is doubled as long as that makes batches faster per token. Until a batch was full there is nothing to compare.
-    """
-
-    FIRST: Final = 512
-    LARGEST: Final = 65_536
-    LEAST_GAIN: Final = 1.05
-
-    def __init__(self) -> None:
-        self.tokens = self.FIRST
-        self._fastest = 0.0
-        self._is_settled = False
-
-    def record(self, tokens: int, seconds: float) -> None:
-        """Learn from a batch.
-
-        Args:
-            tokens: Number of its tokens, padding included.
-            seconds: How long it took.
-        """
-        if self._is_settled or 2 * tokens < self.tokens:
-            return
-        speed = tokens / max(seconds, 1e-9)
-        if speed < self.LEAST_GAIN * self._fastest:
-            self._is_settled, self.tokens = True, self.tokens // 2
-        elif self.tokens < self.LARGEST:
-            self._fastest, self.tokens = speed, 2 * self.tokens
 
 
 class SentenceBatches:
@@ -102,9 +74,10 @@ class SentenceBatches:
         if documents:
             self._columns = _add_context(self._columns | documents, tokenizer, config)
         self._collate = SpanMarkerDataCollator(tokenizer)
+        self._lengths = np.array([len(ids) for ids in self._columns["input_ids"]])
         num_spans = np.array(self._columns["num_spans"])
-        self._cost = np.array([len(ids) for ids in self._columns["input_ids"]]) + 2 * num_spans
-        self._order = [index for index in np.argsort(-self._cost, kind="stable").tolist() if num_spans[index]]
+        cost = self._lengths + 2 * num_spans
+        self._order = [index for index in np.argsort(-cost, kind="stable").tolist() if num_spans[index]]
         self._batch_size = batch_size
 
     @property
@@ -121,16 +94,15 @@ class SentenceBatches:
         Yields:
             The indices of a batch's sentences, and the collator's output.
         """
-        budget, done = TokenBudget(), 0
+        tokens = TOKENS if device.type == "cpu" else TOKENS_ON_ACCELERATORS
+        done = 0
         while done < len(self._order):
-            cost = int(self._cost[self._order[done]])
-            size = max(budget.tokens // cost, 1) if self._batch_size == AUTO else self._batch_size
+            length = int(self._lengths[self._order[done]])
+            size = max(tokens // length, 1) if self._batch_size == AUTO else self._batch_size
             indices = self._order[done : done + size]
             rows = [{name: column[index] for name, column in self._columns.items()} for index in indices]
-            begin = time.perf_counter()
             yield indices, {name: tensor.to(device) for name, tensor in self._collate(rows).items()}
-            budget.record(len(indices) * cost, time.perf_counter() - begin)
-            done += len(indices)
+            done += size
 
 
 def _add_context(columns: Columns, tokenizer: SpanMarkerTokenizer, config: SpanMarkerConfig) -> Columns:
