@@ -21,7 +21,9 @@ WIDTHS: Final = 32
 """Widths in tokens that have a representation of their own; wider spans share the last."""
 PRIOR: Final = -3.0
 """Log-odds that every span starts from: one span in twenty is worth its markers."""
-HIGHEST_THRESHOLD: Final = 0.01
+UNCALIBRATED_THRESHOLD: Final = 0.01
+"""Probability below which spans are dropped while nothing is known of the entities that the model finds."""
+HIGHEST_THRESHOLD: Final = 0.05
 """Highest probability at which calibration lets a span be dropped."""
 
 
@@ -151,8 +153,8 @@ def calibrated_threshold(scores: npt.ArrayLike, recall: float) -> float:
     """Choose the threshold from the scores of entities that a model finds with all spans.
 
     A small set does not show how low the rarest entities score: if less than one is to be lost, the tail below the
-    lowest is taken to be exponential, halving with every ln 2 of log-odds. Nothing is won by dropping more than the
-    spans below one percent, which are all but a few of a hundred, so that the threshold is never higher.
+    lowest is taken to be exponential, halving with every ln 2 of log-odds. Little is won by dropping more than the
+    spans below five percent, which are all but one or two of a hundred, so that the threshold is never higher.
 
     Args:
         scores: Log-odds of entities of held-out sentences. Shape: ``[entities]``.
@@ -163,7 +165,7 @@ def calibrated_threshold(scores: npt.ArrayLike, recall: float) -> float:
     """
     sorted_scores = np.sort(np.asarray(scores, dtype=np.float64))
     if not len(sorted_scores):
-        return HIGHEST_THRESHOLD
+        return UNCALIBRATED_THRESHOLD
     rank = (1 - recall) * (len(sorted_scores) + 1)
     least = sorted_scores[max(int(rank), 1) - 1] + min(math.log(rank), 0.0)
     return min(1 / (1 + math.exp(-least)), HIGHEST_THRESHOLD)

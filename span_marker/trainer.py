@@ -19,7 +19,7 @@ from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.modeling import SpanMarkerModel
 from span_marker.overriding import overridden
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
-from span_marker.span_filter import HIGHEST_THRESHOLD
+from span_marker.span_filter import UNCALIBRATED_THRESHOLD
 from span_marker.span_sampling import SamplingCollator
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_data import (
@@ -326,7 +326,7 @@ class Trainer(FromSettings, SavingTrainer):
             self.args, negative_span_ratio=self.negative_span_ratio, **self.model.config.training_settings
         )
         # What was calibrated is no longer true.
-        self.model.config.span_filter_threshold = HIGHEST_THRESHOLD if self.model.config.span_filter else None
+        self.model.config.span_filter_threshold = UNCALIBRATED_THRESHOLD if self.model.config.span_filter else None
         self.model.config.trained_with_document_context = has_documents(dataset.column_names)
         rows = rows.add_column(_LENGTH, sequence_lengths(rows))
         collate: Any = self.data_collator

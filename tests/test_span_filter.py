@@ -17,6 +17,7 @@ from span_marker.classification import classify_kept_spans, classify_spans, is_s
 from span_marker.span_filter import (
     HIGHEST_THRESHOLD,
     PRIOR,
+    UNCALIBRATED_THRESHOLD,
     WIDTHS,
     SpanFilter,
     calibrated_threshold,
@@ -137,9 +138,13 @@ def test_few_entities_get_a_margin():
     assert math.log(threshold / (1 - threshold)) == pytest.approx(least - math.log(250), abs=1e-6)
 
 
-@pytest.mark.parametrize("scores", [[], [50.0], [np.inf] * 4000])
+@pytest.mark.parametrize("scores", [[50.0], [np.inf] * 4000])
 def test_threshold_is_never_high(scores):
     assert calibrated_threshold(scores, 0.999) == HIGHEST_THRESHOLD
+
+
+def test_threshold_where_the_model_finds_nothing():
+    assert calibrated_threshold([], 0.999) == UNCALIBRATED_THRESHOLD
 
 
 @given(st.lists(st.floats(-30, 30), max_size=60), st.floats(0.5, 0.9999))
@@ -276,9 +281,9 @@ def test_label_smoothing_trains_the_filter_too(filtered):
     assert alone < smooth != plain
 
 
-def test_without_an_evaluation_set_the_threshold_is_the_highest(train):
+def test_without_an_evaluation_set_the_threshold_is_not_calibrated(train):
     trainer = train()
-    assert trainer.model.config.span_filter_threshold == HIGHEST_THRESHOLD
+    assert trainer.model.config.span_filter_threshold == UNCALIBRATED_THRESHOLD
     assert trainer.calibrate_span_filter({"a": make_dataset(), "b": make_dataset()}) <= HIGHEST_THRESHOLD
     assert trainer.model.config.filters_spans
 
@@ -288,7 +293,7 @@ def test_training_again_forgets_the_threshold(train):
     trainer.model.config.span_filter_threshold = 1e-5
     trainer.eval_dataset = None
     trainer.train()
-    assert trainer.model.config.span_filter_threshold == HIGHEST_THRESHOLD
+    assert trainer.model.config.span_filter_threshold == UNCALIBRATED_THRESHOLD
 
 
 def test_calibration_that_fails_leaves_the_threshold(train):
