@@ -24,7 +24,8 @@ OPTIONAL = {
 LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
-    {"hub", "ragged"},
+    {"hub", "pages.rendering", "ragged"},
+    {"pages"},
     {"loading"},
     {
         "arrow_lists",
