@@ -19,7 +19,7 @@ from transformers.utils import logging
 
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.fingerprints import derive_fingerprint
-from span_marker.formats import refuse_transform
+from span_marker.formats import arrow_column, refuse_transform
 from span_marker.ragged import offsets_of, ranges
 from span_marker.types import IntArray
 
@@ -127,7 +127,7 @@ def _check(dataset: datasets.Dataset) -> None:
                 f"{', '.join(map(repr, dataset.column_names))}."
             )
     for name in (DOCUMENT_ID, SENTENCE_ID):
-        ids = _column(dataset, name)
+        ids = arrow_column(dataset, name)
         if pa.types.is_nested(ids.type):
             raise ValueError(
                 f"The column {name!r} holds values of type {ids.type}. Expected numbers, dates or strings: give each "
@@ -149,7 +149,7 @@ def _find_contexts(
     """Find the range of tokens that each sentence gets."""
     before, after = num_special_tokens
     documents, order = _order(dataset)
-    values, lengths = read_lists(_column(dataset, "input_ids"))
+    values, lengths = read_lists(arrow_column(dataset, "input_ids"))
     inner = np.maximum(lengths - before - after, 0)[order]
     tokens = values[ranges(offsets_of(lengths)[:-1][order] + before, inner)]
     room = np.maximum(model_max_length - before - after - inner, 0)
@@ -229,8 +229,8 @@ def _rewrite(
 
 def _order(dataset: datasets.Dataset) -> tuple[IntArray, IntArray]:
     """Number the documents of the rows, and sort the rows by document and sentence. Shape: ``[rows]`` each."""
-    documents = pc.dictionary_encode(_column(dataset, DOCUMENT_ID)).combine_chunks().indices.to_numpy()
-    sentences = pc.dictionary_encode(_column(dataset, SENTENCE_ID)).combine_chunks()
+    documents = pc.dictionary_encode(arrow_column(dataset, DOCUMENT_ID)).combine_chunks().indices.to_numpy()
+    sentences = pc.dictionary_encode(arrow_column(dataset, SENTENCE_ID)).combine_chunks()
     keys = _sort_keys(sentences.dictionary.to_pylist())
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
@@ -255,11 +255,6 @@ def _natural(name: str) -> list[Any]:
     parts = re.split(r"([0-9]+)", name)
     parts[1::2] = [digits.lstrip("0") for digits in parts[1::2]]
     return [(len(part), part) if place % 2 else part for place, part in enumerate(parts)]
-
-
-def _column(dataset: datasets.Dataset, name: str) -> Any:
-    """Read one column as a chunked arrow array."""
-    return dataset.select_columns([name]).with_format("arrow")[:].column(name)
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from span_marker.evaluation import FlatEntities, flatten
 from span_marker.ragged import ranges
-from span_marker.types import EntityTable, IntArray
+from span_marker.types import BoolArray, EntityTable, IntArray
 
 OUTCOMES = ("found", "other_words", "other_type", "other_both", "missed")
 """What can become of a gold entity: predicted as it is, with the type but other words, with its words but another type,
@@ -55,6 +55,38 @@ class EntityErrors:
         return asdict(self)
 
 
+class PairedEntities(NamedTuple):
+    """Gold entities, each with the predicted entity that shares words with it (see [`EntityErrors`]), if there is one.
+
+    Attributes:
+        gold: The gold entities.
+        predicted: The predicted entities.
+        partner: Index of each gold entity's predicted one, -1 for none. Shape: ``[gold]``.
+        outcomes: Index in `OUTCOMES` of what became of each gold entity. Shape: ``[gold]``.
+        shared: Whether each predicted entity shares a word with a gold one. Shape: ``[predicted]``.
+    """
+
+    gold: FlatEntities
+    predicted: FlatEntities
+    partner: IntArray
+    outcomes: IntArray
+    shared: BoolArray
+
+
+class SharedWords(NamedTuple):
+    """All pairs of an entity of one kind and an entity of another that have words in common, in their order.
+
+    Attributes:
+        first: Index of the entity of one kind. Shape: ``[pairs]``.
+        second: Index of the entity of the other kind. Shape: ``[pairs]``.
+        words: Number of words in common. Shape: ``[pairs]``.
+    """
+
+    first: IntArray
+    second: IntArray
+    words: IntArray
+
+
 def find_errors(
     predictions: EntityTable, references: EntityTable, num_words: npt.ArrayLike, labels: Sequence[str]
 ) -> EntityErrors:
@@ -75,43 +107,89 @@ def find_errors(
     words = np.asarray(num_words, dtype=np.int64)
     predicted = flatten(predictions, words, labels, "predicted")
     gold = flatten(references, words, labels, "gold")
-    partner, shared = _partners(predicted, gold, int(words.sum()))
-    matched = partner >= 0
-    at = partner[matched]
-    found_as = np.full(len(partner), -1)
-    found_as[matched] = predicted.labels[at]
-    same_words = np.zeros(len(partner), dtype=bool)
-    same_words[matched] = (predicted.starts[at] == gold.starts[matched]) & (predicted.ends[at] == gold.ends[matched])
-    same_type = found_as == gold.labels
-    outcome = np.where(matched, np.where(same_words, 0, 1) + np.where(same_type, 0, 2), 4)
-    counts = np.zeros((len(labels), len(OUTCOMES) + 1), dtype=np.int64)
-    np.add.at(counts, (gold.labels, outcome), 1)
-    counts[:, -1] = np.bincount(predicted.labels[~shared], minlength=len(labels))
-    outcomes = {
-        labels[label]: dict(zip((*OUTCOMES, "spurious"), counts[label].tolist(), strict=True))
-        for label in sorted({*gold.labels.tolist(), *predicted.labels.tolist()}, key=lambda label: labels[label])
-    }
-    wrong = matched & ~same_type
-    return EntityErrors(outcomes, _confusions(gold.labels[wrong], found_as[wrong], labels))
+    return count_errors(pair_entities(predicted, gold, int(words.sum())), labels)
 
 
-def _partners(predicted: FlatEntities, gold: FlatEntities, num_words: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Pair gold entities with predicted ones that share words with them.
+def count_errors(pairs: PairedEntities, labels: Sequence[str]) -> EntityErrors:
+    """Count what became of entities.
+
+    Args:
+        pairs: The entities.
+        labels: Name of each label id.
 
     Returns:
-        Index of each gold entity's predicted one, -1 for none, shape ``[gold]``; and whether each predicted entity
-        shares a word with a gold one, shape ``[predicted]``.
+        The counts.
     """
-    owners = np.stack([_entity_of_each_word(entities, num_words) for entities in (gold, predicted)])
-    mine, other, common = _count_pairs(*owners[:, (owners >= 0).all(axis=0)])
+    gold, predicted = pairs.gold.labels, pairs.predicted.labels
+    counts = count_outcomes(pairs, gold, predicted, len(labels))
+    outcomes = {
+        labels[label]: dict(zip((*OUTCOMES, "spurious"), counts[label].tolist(), strict=True))
+        for label in sorted({*gold.tolist(), *predicted.tolist()}, key=lambda label: labels[label])
+    }
+    found_as = np.full(len(gold), -1)
+    matched = pairs.partner >= 0
+    found_as[matched] = predicted[pairs.partner[matched]]
+    wrong = matched & (found_as != gold)
+    return EntityErrors(outcomes, _confusions(gold[wrong], found_as[wrong], labels))
+
+
+def count_outcomes(pairs: PairedEntities, gold_groups: IntArray, predicted_groups: IntArray, size: int) -> IntArray:
+    """Count what became of entities, by groups of them.
+
+    Args:
+        pairs: The entities.
+        gold_groups: Number of each gold entity's group. Shape: ``[gold]``.
+        predicted_groups: Number of each predicted entity's group. Shape: ``[predicted]``.
+        size: Number of groups.
+
+    Returns:
+        How many gold entities of each group came to each of `OUTCOMES`, and how many of its predicted entities are
+        spurious. Shape: ``[groups, outcomes + 1]``.
+    """
+    counts = np.zeros((size, len(OUTCOMES) + 1), dtype=np.int64)
+    np.add.at(counts, (gold_groups, pairs.outcomes), 1)
+    counts[:, -1] = np.bincount(predicted_groups[~pairs.shared], minlength=size)
+    return counts
+
+
+def pair_entities(predicted: FlatEntities, gold: FlatEntities, num_words: int) -> PairedEntities:
+    """Pair gold entities with predicted ones that share words with them.
+
+    Args:
+        predicted: The predicted entities.
+        gold: The gold entities.
+        num_words: Number of words of all sentences.
+
+    Returns:
+        The pairs, and what became of the gold entities.
+    """
+    mine, other, common = shared_words(gold, predicted, num_words)
     same_words = (gold.starts[mine] == predicted.starts[other]) & (gold.ends[mine] == predicted.ends[other])
     same_type = gold.labels[mine] == predicted.labels[other]
     worst_first = np.lexsort((-other, common, same_type, same_words))
+    # Of several the last, which is the best, remains.
     partner = np.full(len(gold.starts), -1)
-    partner[mine[worst_first]] = other[worst_first]  # of several the last, which is the best, remains
+    partner[mine[worst_first]] = other[worst_first]
+    outcomes = np.full(len(partner), len(OUTCOMES) - 1)
+    outcomes[mine[worst_first]] = (np.where(same_words, 0, 1) + np.where(same_type, 0, 2))[worst_first]
     shared = np.zeros(len(predicted.starts), dtype=bool)
     shared[other] = True
-    return partner, shared
+    return PairedEntities(gold, predicted, partner, outcomes, shared)
+
+
+def shared_words(first: FlatEntities, second: FlatEntities, num_words: int) -> SharedWords:
+    """Find the pairs of entities that have words in common.
+
+    Args:
+        first: Entities of one kind.
+        second: Entities of another kind, on the same words.
+        num_words: Number of words of all sentences.
+
+    Returns:
+        The pairs, sorted by the first entity, then the second.
+    """
+    owners = np.stack([_entity_of_each_word(entities, num_words) for entities in (first, second)])
+    return SharedWords(*_count_pairs(*owners[:, (owners >= 0).all(axis=0)]))
 
 
 def _entity_of_each_word(entities: FlatEntities, num_words: int) -> IntArray:

@@ -70,8 +70,8 @@ def compute_metrics(
     )
     # By name, as seqeval has it: the order of the terms decides the last digit of a mean.
     types = sorted(np.flatnonzero(guessed + support).tolist(), key=lambda label: labels[label])
-    each = _precision_recall_f1(correct[types], guessed[types], support[types])
-    micro = _precision_recall_f1(*(counts.sum(keepdims=True) for counts in (correct, guessed, support)))
+    each = precision_recall_f1(correct[types], guessed[types], support[types])
+    micro = precision_recall_f1(*(counts.sum(keepdims=True) for counts in (correct, guessed, support)))
     total = int(words.sum())
     right = int(np.count_nonzero(_tag_ids(predicted, total) == _tag_ids(gold, total)))
     metrics: dict[str, Any] = {}
@@ -120,11 +120,11 @@ def totals(micro: Sequence[float], macro: Sequence[float], accuracy: float) -> d
     return named | {"f1": named["overall_f1"]}
 
 
-def _precision_recall_f1(correct: IntArray, guessed: IntArray, support: IntArray) -> npt.NDArray[np.float64]:
+def precision_recall_f1(correct: npt.NDArray[Any], guessed: IntArray, support: IntArray) -> npt.NDArray[np.float64]:
     """Score counts of entities, with seqeval's order of operations, so that the last digit is the same.
 
     Args:
-        correct: Entities that are both predicted and gold. Shape: ``[types]``.
+        correct: Entities that are both predicted and gold, of which some may count half. Shape: ``[types]``.
         guessed: Predicted entities. Shape: ``[types]``.
         support: Gold entities. Shape: ``[types]``.
 

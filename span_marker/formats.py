@@ -1,5 +1,7 @@
 """Formats of data sets: rows are always read as they are stored."""
 
+from typing import Any
+
 import datasets
 
 
@@ -18,3 +20,16 @@ def refuse_transform(dataset: datasets.Dataset, name: str = "data") -> None:
             f"The {name} set has a transform (with_transform or set_transform), but its rows are read as they are "
             "stored. Apply the transform first: dataset.with_format(None).map(transform, batched=True)."
         )
+
+
+def arrow_column(dataset: datasets.Dataset, name: str) -> Any:
+    """Read one column, and no other.
+
+    Args:
+        dataset: The data set.
+        name: Name of the column.
+
+    Returns:
+        An arrow array.
+    """
+    return dataset.select_columns([name]).with_format("arrow")[:][name]

@@ -36,7 +36,7 @@ from span_marker.trainer_data import (
     sequence_lengths,
 )
 from span_marker.trainer_evaluation import EvaluatedSentences
-from span_marker.trainer_saving import SavingTrainer
+from span_marker.trainer_report import ReportingTrainer
 from span_marker.types import Columns
 
 logger = logging.get_logger(__name__)
@@ -48,7 +48,7 @@ _LENGTH = "length"
 _MODEL_COLUMNS = ("input_ids", "num_spans", "start_position_ids", "end_position_ids", "labels")
 
 
-class Trainer(FromSettings, SavingTrainer):
+class Trainer(FromSettings, ReportingTrainer):
     """Trains and evaluates a [`SpanMarkerModel`] with everything that transformers' Trainer and its arguments offer.
 
     Data sets hold a sentence a row: its words in ``tokens``, a tag for each in ``ner_tags``, and, for document-level

@@ -15,7 +15,7 @@ from torch.utils.data import IterableDataset as TorchIterableDataset
 from span_marker.arrow_lists import as_lists
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.coverage import CoverageReport, entity_coverage
-from span_marker.formats import refuse_transform
+from span_marker.formats import arrow_column, refuse_transform
 from span_marker.label_columns import NER_TAGS, TOKENS, labels_from_dataset, resolve_tags
 from span_marker.label_normalizer import LabelNormalizer, summarize_labels
 from span_marker.label_summary import LabelSummary
@@ -354,16 +354,16 @@ def prepare(
         for_evaluation=True,
         num_proc=num_proc,
     )
-    num_words: IntArray = pc.list_value_length(as_lists(_column(dataset, TOKENS))).to_numpy().astype(np.int64)
+    num_words: IntArray = pc.list_value_length(as_lists(arrow_column(dataset, TOKENS))).to_numpy().astype(np.int64)
     sentences = sentences.add_column(ALL_WORDS, num_words).add_column(ROW, np.arange(len(num_words)))
     if normalizer is None:
         return PreparedData(dataset, sentences)
-    tags = as_lists(_column(dataset, NER_TAGS))
+    tags = as_lists(arrow_column(dataset, NER_TAGS))
     summary = summarize_labels(normalizer, tags)
     coverage = entity_coverage(
         normalizer.entities(tags),
         num_words,
-        _column(sentences, KEPT_WORDS).to_numpy(),
+        arrow_column(sentences, KEPT_WORDS).to_numpy(),
         config.entity_max_length,
         tokenizer.model_max_length,
     )
@@ -388,8 +388,3 @@ def require_entities(prepared: PreparedData, name: str) -> None:
         summary.raise_if_empty(name)
     if coverage is not None and coverage.missed == coverage.total:
         raise ValueError(f"There is nothing to learn. {coverage.message(name)}")
-
-
-def _column(dataset: Dataset, name: str) -> Any:
-    """Read one column, and no other, as an arrow array."""
-    return dataset.select_columns([name]).with_format("arrow")[:][name]

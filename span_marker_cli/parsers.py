@@ -77,6 +77,7 @@ def _add_evaluate(commands: _Commands) -> None:
     parser.add_argument("--split", help="split to score; by default test, or validation if there is none")
     _add_batch_size(parser)
     parser.add_argument("--json", action="store_true", help="write the metrics as JSON")
+    parser.add_argument("--report", metavar="FILE", help="write to a web page, too, where the model goes wrong")
 
 
 def _add_predict(commands: _Commands) -> None:

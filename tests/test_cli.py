@@ -358,6 +358,21 @@ def test_evaluate(trained, corpus, capsys):
     assert "no split 'nope', but 'train', 'validation', 'test'" in capsys.readouterr().err
 
 
+def test_evaluate_writes_a_report(trained, corpus, capsys, tmp_path):
+    page = tmp_path / "report.html"
+    assert main(["evaluate", str(trained), str(corpus), "--json", "--report", str(page)]) == 0
+    reported = json.loads(capsys.readouterr().out)
+    assert main(["evaluate", str(trained), str(corpus), "--json"]) == 0
+    usual = json.loads(capsys.readouterr().out)
+    assert reported.keys() == usual.keys()
+    assert reported["eval_f1"] == usual["eval_f1"]
+    html = page.read_text(encoding="utf-8")
+    assert f"<title>Evaluation of {trained} on {corpus}</title>" in html
+    assert "Seen in training?" in html
+    assert main(["evaluate", str(trained), str(corpus), "--split", "train", "--report", str(page)]) == 0
+    assert "Seen in training?" not in page.read_text(encoding="utf-8")
+
+
 # ---- train ----
 
 

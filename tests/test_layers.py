@@ -24,7 +24,8 @@ OPTIONAL = {
 LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
-    {"hub", "ragged"},
+    {"hub", "pages.rendering", "ragged"},
+    {"pages"},
     {"loading"},
     {
         "arrow_lists",
@@ -84,6 +85,20 @@ LAYERS = [
     {"model_card.render"},
     {"model_card.files"},
     {"model_card"},
+    # the report of an evaluation
+    {
+        "evaluation_report.boundaries",
+        "evaluation_report.entity_rows",
+        "evaluation_report.groups",
+        "evaluation_report.known_entities",
+        "evaluation_report.semeval",
+        "evaluation_report.sentences",
+        "evaluation_report.thresholds",
+    },
+    {"evaluation_report.contents", "evaluation_report.heat_map"},
+    {"evaluation_report.page"},
+    {"evaluation_report.report"},
+    {"evaluation_report"},
     # the model and its Trainer
     {"model_loading"},
     {"model_saving"},
@@ -93,6 +108,7 @@ LAYERS = [
     {"trainer_loop"},
     {"trainer_hub"},
     {"trainer_saving"},
+    {"trainer_report"},
     {"trainer"},
     # ways in
     {"pipeline_component", "spacy_integration"},

@@ -4,7 +4,9 @@ import json
 import sys
 from argparse import Namespace
 from contextlib import redirect_stdout
+from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -12,6 +14,7 @@ from span_marker.cli.data import choose_split, load_data
 from span_marker.cli.tables import print_metrics
 from span_marker.modeling import SpanMarkerModel
 from span_marker.trainer import Trainer
+from span_marker.trainer_evaluation import EvaluatedSentences
 from span_marker_cli.parsers import reading_options
 
 _PREFIX = "eval"
@@ -30,7 +33,10 @@ def run(options: Namespace) -> int:
         ValueError: The data set cannot be read, or its tags are not the model's.
         OSError: The model or the data set is missing.
     """
-    dataset = choose_split(load_data(options.data, **reading_options(options)), options.split)  # type: ignore[arg-type]
+    splits = load_data(options.data, **reading_options(options))  # type: ignore[arg-type]
+    dataset = choose_split(splits, options.split)
+    training = splits.get("train") if options.report else None  # of which the report tells what was seen in it
+    found: list[EvaluatedSentences] = []
     model = SpanMarkerModel.from_pretrained(options.model)
     with TemporaryDirectory() as folder, redirect_stdout(sys.stderr):  # what transformers prints is no result
         settings = {
@@ -40,9 +46,25 @@ def run(options: Namespace) -> int:
             "disable_tqdm": not sys.stderr.isatty(),
             "report_to": "none",
         }
-        metrics = Trainer(model, settings, column=options.column).evaluate(dataset, metric_key_prefix=_PREFIX)
+        trainer = Trainer(
+            model,
+            settings,
+            train_dataset=None if training is dataset else training,
+            column=options.column,
+            compute_metrics=partial(_keep, found),
+        )
+        metrics = trainer.evaluate(dataset, metric_key_prefix=_PREFIX)
+        if options.report:
+            report = trainer.evaluation_report(dataset, evaluated=found[0])
+            report.to_html(options.report, f"Evaluation of {options.model} on {options.data}")
     if options.json:
         print(json.dumps(metrics, indent=2))
     else:
         print_metrics(f"{len(dataset):,} sentences of {options.data}", metrics, _PREFIX)
     return 0
+
+
+def _keep(found: list[EvaluatedSentences], evaluated: EvaluatedSentences) -> dict[str, Any]:
+    """Keep what an evaluation found, and add no metric to it."""
+    found.append(evaluated)
+    return {}

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from span_marker.data_report.report import DataReport
 from span_marker.data_report.tables import tables_of
+from span_marker.pages import render_page
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
@@ -20,6 +19,4 @@ def write_page(report: DataReport, title: str) -> str:
     Returns:
         HTML. What comes from the data is escaped.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(report=report, title=title, tables=list(tables_of(report)))
+    return render_page(_TEMPLATE, report=report, title=title, tables=list(tables_of(report)))

@@ -1,25 +1,10 @@
 """A report as tables, for the terminal and for web pages."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from span_marker.data_report.report import DataReport
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table.
-
-    Attributes:
-        title: What is in it.
-        columns: Heads of the columns.
-        rows: The rows.
-    """
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
+from span_marker.pages import Table
 
 
 def tables_of(report: DataReport) -> Iterator[Table]:
