@@ -24,7 +24,7 @@ OPTIONAL = {
 LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
-    {"hub", "ragged"},
+    {"decoding_modes", "hub", "ragged"},
     {"loading"},
     {
         "arrow_lists",
@@ -33,6 +33,7 @@ LAYERS = [
         "formats",
         "label_summary",
         "learning_rates",
+        "span_lists",
         "spans",
         "tag_rows",
         "word_encoding",
@@ -40,7 +41,16 @@ LAYERS = [
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
     {"attention", "data_collator", "evaluation", "inputs", "span_filter", "tokenizer_pipeline"},
-    {"classification", "encoders", "entity_errors", "ner_metric", "span_loss", "span_sampling", "tokenizer"},
+    {
+        "classification",
+        "encoders",
+        "entity_columns",
+        "entity_errors",
+        "ner_metric",
+        "span_loss",
+        "span_sampling",
+        "tokenizer",
+    },
     {"windows"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},

@@ -75,8 +75,8 @@ def test_token_classification(find, model):
 
 
 def test_unknown_arguments(find):
-    with pytest.raises(TypeError, match="The pipeline got 'top_k'; it takes is_split_into_words, output_format, "):
-        find("Ada", top_k=3)
+    with pytest.raises(TypeError, match="The pipeline got 'top_p'; it takes decoding, is_split_into_words, "):
+        find("Ada", top_p=3)
     with pytest.raises(
         ValueError, match=r"output_format is 'json'\. Expected one of span-marker, token-classification"
     ):
