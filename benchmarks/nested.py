@@ -1,7 +1,7 @@
 """F1 of the modes of decoding on nested entities: GENIA, whose validation set is trained on and whose test set scored.
 
-GENIA's training set is not among the shared data: the figures are those of a small training set, not to be compared with
-published ones. One model is trained on all entities, those within others too, and scored with each mode::
+GENIA's training set is not among the shared data: the figures are those of a small training set, not to be compared
+with published ones. One model is trained on all entities, those within others too, and scored with each mode::
 
     python benchmarks/nested.py --bf16 --threads 1
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from span_marker.ragged import ranges
-from span_marker.types import EntityTable, IntArray
+from span_marker.types import BoolArray, EntityTable, IntArray
 
 SCORES = ("precision", "recall", "f1")
 """Names of the scores of a type, in their order."""
@@ -66,8 +66,7 @@ def compute_metrics(
     gold, _ = lay_out(references, words, labels, "gold")
     keys = _keys(predicted, gold, len(labels))
     correct, guessed, support = (
-        np.bincount(found % len(labels), minlength=len(labels))
-        for found in (np.intersect1d(*keys, assume_unique=True), *keys)
+        np.bincount(found % len(labels), minlength=len(labels)) for found in (_common(*keys), *keys)
     )
     # By name, as seqeval has it: the order of the terms decides the last digit of a mean.
     types = sorted(np.flatnonzero(guessed + support).tolist(), key=lambda label: labels[label])
@@ -92,10 +91,24 @@ def _keys(predicted: FlatEntities, gold: FlatEntities, num_labels: int) -> tuple
     lengths = [entities.ends - entities.starts for entities in (predicted, gold)]
     base = np.concatenate(lengths).max(initial=0) + 1
     one, other = (
-        np.unique((entities.starts * base + length) * num_labels + entities.labels)
+        # All but sorted already, which a stable sort makes use of.
+        np.sort((entities.starts * base + length) * num_labels + entities.labels, kind="stable")
         for entities, length in zip((predicted, gold), lengths, strict=True)
     )
-    return one, other
+    return one[_is_new(one)], other[_is_new(other)]
+
+
+def _common(one: IntArray, other: IntArray) -> IntArray:
+    """Find the numbers that are in both of two sorted arrays without repetition."""
+    both = np.sort(np.concatenate([one, other]), kind="stable")
+    return both[~_is_new(both)]
+
+
+def _is_new(numbers: IntArray) -> BoolArray:
+    """Tell which numbers differ from the one before."""
+    new = np.ones(len(numbers), dtype=np.bool_)
+    new[1:] = numbers[1:] != numbers[:-1]
+    return new
 
 
 def _accuracy(predicted: FlatEntities, gold: FlatEntities, num_words: int) -> float:

@@ -91,7 +91,7 @@ def class_names(feature: Any) -> list[str] | None:
     return list(label.names) if isinstance(label, datasets.ClassLabel) else None
 
 
-def read_spans(column: Any, names: Sequence[str] | None, first_row: int = 0) -> Spans:
+def read_spans(column: Any, names: Sequence[str] | None = None, first_row: int = 0) -> Spans:
     """Read a column of spans.
 
     Args:

@@ -10,9 +10,10 @@ import torch
 
 from span_marker.cli.data import choose_split, load_data
 from span_marker.cli.tables import print_metrics
+from span_marker.decoding import choose_decoding
 from span_marker.modeling import SpanMarkerModel
 from span_marker.trainer import Trainer
-from span_marker_cli.parsers import reading_options
+from span_marker_cli.parsers import decoding_options, reading_options
 
 _PREFIX = "eval"
 
@@ -27,11 +28,12 @@ def run(options: Namespace) -> int:
         Exit status.
 
     Raises:
-        ValueError: The data set cannot be read, or its tags are not the model's.
+        ValueError: The data set cannot be read, its tags are not the model's, or an option is out of range.
         OSError: The model or the data set is missing.
     """
     dataset = choose_split(load_data(options.data, **reading_options(options)), options.split)  # type: ignore[arg-type]
     model = SpanMarkerModel.from_pretrained(options.model)
+    decoding = choose_decoding(**decoding_options(options), config=model.config)  # type: ignore[arg-type]
     with TemporaryDirectory() as folder, redirect_stdout(sys.stderr):  # what transformers prints is no result
         settings = {
             "output_dir": folder,
@@ -40,7 +42,8 @@ def run(options: Namespace) -> int:
             "disable_tqdm": not sys.stderr.isatty(),
             "report_to": "none",
         }
-        metrics = Trainer(model, settings, column=options.column).evaluate(dataset, metric_key_prefix=_PREFIX)
+        trainer = Trainer(model, settings, column=options.column, decoding=decoding)
+        metrics = trainer.evaluate(dataset, metric_key_prefix=_PREFIX)
     if options.json:
         print(json.dumps(metrics, indent=2))
     else:
