@@ -74,6 +74,13 @@ def test_token_classification(find, model):
     assert find("", output_format="token-classification") == []
 
 
+@pytest.mark.parametrize("settings", [{"decoding": "nested"}, {"decoding": "all", "threshold": 0.5, "top_k": 2}])
+def test_decoding(find, folder, model, settings):
+    expected = model.predict(SENTENCES, **settings)
+    assert_close(find(SENTENCES, **settings), expected)
+    assert_close(pipeline("span-marker", model=str(folder), device=-1, **settings)(SENTENCES), expected)
+
+
 def test_unknown_arguments(find):
     with pytest.raises(TypeError, match="The pipeline got 'top_p'; it takes decoding, is_split_into_words, "):
         find("Ada", top_p=3)
