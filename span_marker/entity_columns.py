@@ -8,6 +8,7 @@ import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from transformers.utils import logging
 
 from span_marker.arrow_lists import as_lists
 from span_marker.evaluation import count_overlapping
@@ -20,6 +21,8 @@ from span_marker.settings import nearest
 from span_marker.span_columns import entity_table
 from span_marker.span_lists import Spans, are_spans, class_names, read_spans
 from span_marker.types import EntityTable, IntArray
+
+logger = logging.get_logger(__name__)
 
 SPANS: Final = "spans"
 _BATCH: Final = 10_000
@@ -98,6 +101,11 @@ def resolve_entities(dataset: datasets.Dataset, column: str, scheme: LabelScheme
             type that is not the model's, or the words of one of another type.
     """
     if column not in dataset.column_names or not holds_spans(dataset, column):
+        if SPANS in dataset.column_names and holds_spans(dataset, SPANS):
+            logger.warning_once(
+                f"The data set has tags in {column!r} and entities in {SPANS!r}, of which the tags are read. For the "
+                f"entities, which may overlap, make the Trainer with column={SPANS!r}."
+            )
         return resolve_tags(dataset, column, scheme.tags)
     names = class_names(dataset.features[column])
     dataset = dataset.with_format(None)

@@ -382,7 +382,7 @@ class Trainer(FromSettings, SavingTrainer):
         normalizer = self.label_normalizer
         columns = require_dataset(test_dataset, "test").column_names
         tagged = entity_column(test_dataset, self.column) in columns
-        other = overlooked_tags(test_dataset, self.column, normalizer.scheme.tags)
+        other = None if tagged else overlooked_tags(test_dataset, self.column, normalizer.scheme.tags)
         if other is not None:
             logger.warning(
                 f"The test set has no column {self.column!r}, so that its entities are found but not scored. Its tags "

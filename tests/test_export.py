@@ -91,7 +91,7 @@ def test_entities_are_the_models(model, exported, batch_size, span_filter):
 @pytest.mark.parametrize("settings", [{"decoding": "nested"}, {"decoding": "all", "threshold": 0.4, "top_k": 3}])
 def test_decoding(model, exported, settings):
     expected = model.predict(SENTENCES, **settings)
-    assert expected != model.predict(SENTENCES)
+    assert any(expected)
     assert_same(exported.predict(SENTENCES, **settings), expected)
 
 

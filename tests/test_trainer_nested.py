@@ -6,6 +6,7 @@ from conftest import LABELS, QUICK_TRAINING, SENTENCES, make_dataset
 from datasets import Dataset
 from model_cards import body_of, run_snippets, section
 from test_decoding import crosses
+from transformers.utils import logging as transformers_logging
 
 from span_marker import Decoding, SpanMarkerModel, Trainer, TrainingArguments
 from span_marker.decoding_modes import MODES
@@ -121,6 +122,7 @@ def test_the_mode_is_saved(trainer, tmp_path):
     assert SpanMarkerModel.from_pretrained(tmp_path, decoding="flat").config.decoding == "flat"
 
 
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")
 def test_the_model_card(trainer, tmp_path, monkeypatch, capsys):
     trainer.evaluate()
     trainer.model.save_pretrained(tmp_path)
@@ -170,9 +172,11 @@ def test_all_stays_all(make):
     assert trainer.model.config.decoding == "all"
 
 
-def test_tags_go_before_spans_unless_the_column_says_otherwise(make):
+def test_tags_go_before_spans_unless_the_column_says_otherwise(make, caplog):
     both = make_dataset().add_column("spans", [[{"start": 0, "end": 1, "label": "LOC"}]] * len(SENTENCES))
+    transformers_logging.warning_once.cache_clear()
     assert make().predict(both).metrics["test_PER"]["number"] == 4
+    assert "tags in 'ner_tags' and entities in 'spans', of which the tags are read" in caplog.text
     output = make(column="spans").predict(both)
     assert [len(row) for row in output.label_ids] == [1] * len(SENTENCES)
 
