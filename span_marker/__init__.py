@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModel, TrainingArguments
 from span_marker._version import __version__
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import SpanMarkerDataCollator
+from span_marker.decoding_modes import Decoding
 from span_marker.evaluation_report import EvaluationReport
 from span_marker.export import OnnxSpanMarkerModel
 from span_marker.label_normalizer import (
@@ -33,6 +34,7 @@ from span_marker.trainer_evaluation import EvaluatedSentences
 
 __all__ = [
     "AutoLabelNormalizer",
+    "Decoding",
     "EvaluatedSentences",
     "EvaluationReport",
     "LabelNormalizer",

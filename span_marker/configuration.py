@@ -7,6 +7,7 @@ from typing import Any
 from datasets import ClassLabel
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
+from span_marker.decoding_modes import FLAT, require_mode
 from span_marker.schemes import OUTSIDE, LabelScheme, Scheme
 
 _LEAST = {
@@ -35,7 +36,7 @@ _MAY_BE_NONE = (
     "span_filter_threshold",
     "negatives_per_word",
 )
-SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES)
+SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES, "decoding")
 """Settings of the model itself rather than of its encoder."""
 RECIPE = {
     "span_filter": True,
@@ -86,11 +87,12 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             those that the span filter takes for entities most, which are those that markers see in prediction.
             ``None``: all.
         head_rate: Learning rate of the classifiers as a multiple of the encoder's, which is the Trainer's.
+        decoding: How entities are chosen where nothing else is asked for: "flat", "nested" or "all" (see [`Decoding`]).
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
     Raises:
         ValueError: A length is not a positive integer, a context limit is negative, or a setting of the span filter is
-            out of range.
+            out of range, or the decoding is unknown.
     """
 
     model_type = "span-marker"
@@ -113,6 +115,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         entity_weight: float = 1.0,
         negatives_per_word: float | None = None,
         head_rate: float = 1.0,
+        decoding: str = FLAT,
         **kwargs: Any,
     ) -> None:
         if isinstance(encoder_config, PreTrainedConfig):
@@ -132,6 +135,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.entity_weight = entity_weight
         self.negatives_per_word = negatives_per_word
         self.head_rate = head_rate
+        self.decoding = decoding
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
         self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))
@@ -293,6 +297,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         return {key: value for key, value in settings.items() if key != "scheme" or value is not None}
 
     def _check(self) -> None:
+        require_mode(self.decoding)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:

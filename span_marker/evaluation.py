@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from span_marker.ragged import ranges
-from span_marker.types import EntityTable, IntArray
+from span_marker.types import BoolArray, EntityTable, IntArray
 
 SCORES = ("precision", "recall", "f1")
 """Names of the scores of a type, in their order."""
 
 
 class FlatEntities(NamedTuple):
-    """Entities that do not overlap, on the words of all sentences laid out one after the other, sorted by start.
+    """Entities on the words of all sentences laid out one after the other, sorted by start.
 
     Attributes:
         starts: Index of the first word among all words. Shape: ``[entities]``.
@@ -41,6 +41,8 @@ def compute_metrics(
 ) -> dict[str, Any]:
     """Score predicted entities against gold entities as seqeval and conlleval do: a span counts if its type matches.
 
+    Entities may overlap, those of either table; one that is given twice counts once.
+
     Args:
         predictions: Predicted entities.
         references: All gold entities, those that the model cannot predict too.
@@ -50,36 +52,92 @@ def compute_metrics(
 
     Returns:
         ``overall_precision``, ``overall_recall``, ``overall_f1`` over all entities (micro), ``overall_accuracy`` over
-        the words' IOB2 tags, ``macro_precision``, ``macro_recall``, ``macro_f1`` as unweighted means over the types
-        that occur, ``f1`` as a short name of ``overall_f1``, and first of all, for each type that occurs in either
-        table, a dictionary of ``precision``, ``recall``, ``f1`` and ``number`` (of gold entities) under the type's
-        name. Plain floats and integers. A ratio of nothing is 0.0. A type named like one of the totals gives way to it.
+        the words' IOB2 tags where no entities overlap, ``macro_precision``, ``macro_recall``, ``macro_f1`` as
+        unweighted means over the types that occur, ``f1`` as a short name of ``overall_f1``, and first of all, for each
+        type that occurs in either table, a dictionary of ``precision``, ``recall``, ``f1`` and ``number`` (of gold
+        entities) under the type's name. Plain floats and integers. A ratio of nothing is 0.0. A type named like one of
+        the totals gives way to it.
 
     Raises:
-        ValueError: An entity lies in no sentence or outside its own, has no type, or overlaps another.
+        ValueError: An entity lies in no sentence or outside its own, or has no type.
     """
     words = np.asarray(num_words, dtype=np.int64)
-    predicted = flatten(predictions, words, labels, "predicted")
-    gold = flatten(references, words, labels, "gold")
-    _, in_predicted, in_gold = np.intersect1d(predicted.starts, gold.starts, assume_unique=True, return_indices=True)
-    same = (predicted.ends[in_predicted] == gold.ends[in_gold]) & (
-        predicted.labels[in_predicted] == gold.labels[in_gold]
-    )
+    predicted, _ = lay_out(predictions, words, labels, "predicted")
+    gold, _ = lay_out(references, words, labels, "gold")
+    keys = _keys(predicted, gold, len(labels))
     correct, guessed, support = (
-        np.bincount(ids, minlength=len(labels)) for ids in (gold.labels[in_gold[same]], predicted.labels, gold.labels)
+        np.bincount(found % len(labels), minlength=len(labels)) for found in (_common(*keys), *keys)
     )
     # By name, as seqeval has it: the order of the terms decides the last digit of a mean.
     types = sorted(np.flatnonzero(guessed + support).tolist(), key=lambda label: labels[label])
     each = precision_recall_f1(correct[types], guessed[types], support[types])
     micro = precision_recall_f1(*(counts.sum(keepdims=True) for counts in (correct, guessed, support)))
-    total = int(words.sum())
-    right = int(np.count_nonzero(_tag_ids(predicted, total) == _tag_ids(gold, total)))
     metrics: dict[str, Any] = {}
     if per_type:
         for label, scores in zip(types, each.T.tolist(), strict=True):
             metrics[labels[label]] = dict(zip(SCORES, scores, strict=True)) | {"number": int(support[label])}
     macro = each.mean(axis=1) if types else np.zeros(3)
-    return metrics | totals(micro[:, 0].tolist(), macro.tolist(), right / total if total else 0.0)
+    overlap = len(_overlapping(predicted)) or len(_overlapping(gold))
+    accuracy = None if overlap else _accuracy(predicted, gold, int(words.sum()))
+    return metrics | totals(micro[:, 0].tolist(), macro.tolist(), accuracy)
+
+
+def _keys(predicted: FlatEntities, gold: FlatEntities, num_labels: int) -> tuple[IntArray, IntArray]:
+    """Number entities such that the same ones have the same number, whose remainder is the label id.
+
+    Returns:
+        The numbers of the predicted and of the gold entities, each once. Shape of each: ``[different entities]``.
+    """
+    lengths = [entities.ends - entities.starts for entities in (predicted, gold)]
+    base = np.concatenate(lengths).max(initial=0) + 1
+    one, other = (
+        # All but sorted already, which a stable sort makes use of.
+        np.sort((entities.starts * base + length) * num_labels + entities.labels, kind="stable")
+        for entities, length in zip((predicted, gold), lengths, strict=True)
+    )
+    return one[_is_new(one)], other[_is_new(other)]
+
+
+def _common(one: IntArray, other: IntArray) -> IntArray:
+    """Find the numbers that are in both of two sorted arrays without repetition."""
+    both = np.sort(np.concatenate([one, other]), kind="stable")
+    return both[~_is_new(both)]
+
+
+def _is_new(numbers: IntArray) -> BoolArray:
+    """Tell which numbers differ from the one before."""
+    new = np.ones(len(numbers), dtype=np.bool_)
+    new[1:] = numbers[1:] != numbers[:-1]
+    return new
+
+
+def _accuracy(predicted: FlatEntities, gold: FlatEntities, num_words: int) -> float:
+    """Compute the share of words with the right IOB2 tag, 0.0 of no words."""
+    right = int(np.count_nonzero(_tag_ids(predicted, num_words) == _tag_ids(gold, num_words)))
+    return right / num_words if num_words else 0.0
+
+
+def count_overlapping(entities: EntityTable) -> int:
+    """Count the entities that share words with another one of their sentence.
+
+    Args:
+        entities: Entities in any order.
+
+    Returns:
+        0 if tags could express all of them.
+    """
+    if not len(entities.rows):
+        return 0
+    words = np.zeros(entities.rows.max() + 1, dtype=np.int64)
+    np.maximum.at(words, entities.rows, entities.ends)
+    flat = _sorted(entities, words)[0]
+    # One that begins later reaches back before the end of any that began earlier.
+    reach = np.maximum.accumulate(flat.ends)
+    after = np.zeros(len(reach), dtype=bool)
+    after[1:] = flat.starts[1:] < reach[:-1]
+    before = np.zeros(len(reach), dtype=bool)
+    before[:-1] = flat.starts[1:] < flat.ends[:-1]
+    return int((after | before).sum())
 
 
 def to_iob2(entities: EntityTable, num_words: npt.ArrayLike, labels: Sequence[str]) -> list[list[str]]:
@@ -103,19 +161,20 @@ def to_iob2(entities: EntityTable, num_words: npt.ArrayLike, labels: Sequence[st
     return [tags[start:end] for start, end in zip((ends - words).tolist(), ends.tolist(), strict=True)]
 
 
-def totals(micro: Sequence[float], macro: Sequence[float], accuracy: float) -> dict[str, float]:
+def totals(micro: Sequence[float], macro: Sequence[float], accuracy: float | None) -> dict[str, float]:
     """Name the scores over all types.
 
     Args:
         micro: Precision, recall and F1 over all entities.
         macro: Their means over the types.
-        accuracy: Share of words with the right tag.
+        accuracy: Share of words with the right tag. ``None``: no tags can express the entities.
 
     Returns:
         The scores by name, as in [`compute_metrics`].
     """
     named = {f"overall_{name}": value for name, value in zip(SCORES, micro, strict=True)}
-    named["overall_accuracy"] = accuracy
+    if accuracy is not None:
+        named["overall_accuracy"] = accuracy
     named |= {f"macro_{name}": value for name, value in zip(SCORES, macro, strict=True)}
     return named | {"f1": named["overall_f1"]}
 
@@ -153,19 +212,52 @@ def flatten(entities: EntityTable, num_words: IntArray, labels: Sequence[str], s
     Raises:
         ValueError: An entity lies in no sentence or outside its own, has no type, or overlaps another.
     """
-    rows, ids, starts, ends = (np.asarray(column, dtype=np.int64) for column in entities)
-    _check_entities(EntityTable(rows, ids, starts, ends), num_words, labels, source)
-    offsets = (np.cumsum(num_words) - num_words)[rows]
-    order = np.argsort(starts + offsets, kind="stable")
-    flat = FlatEntities(*(column[order] for column in (starts + offsets, ends + offsets, ids)))
-    overlap = np.flatnonzero(flat.ends[:-1] > flat.starts[1:])
+    flat, order = lay_out(entities, num_words, labels, source)
+    overlap = _overlapping(flat)
     if len(overlap):
+        rows, _, starts, ends = entities
         first, second = order[overlap[0]], order[overlap[0] + 1]
         raise ValueError(
             f"Row {rows[first]}: the {source} entities [{starts[first]}, {ends[first]}) and [{starts[second]}, "
             f"{ends[second]}) overlap. Tags cannot express nested entities: keep one of the two."
         )
     return flat
+
+
+def lay_out(
+    entities: EntityTable, num_words: IntArray, labels: Sequence[str], source: str
+) -> tuple[FlatEntities, IntArray]:
+    """Lay entities out on the words of all sentences.
+
+    Args:
+        entities: Entities in any order.
+        num_words: Number of words of each sentence. Shape: ``[sentences]``.
+        labels: Name of each label id.
+        source: What the entities are, for the error: "gold", ...
+
+    Returns:
+        The same entities, sorted by start, and the index of each among those given. Shape: ``[entities]``.
+
+    Raises:
+        ValueError: An entity lies in no sentence or outside its own, or has no type.
+    """
+    entities = EntityTable(*(np.asarray(column, dtype=np.int64) for column in entities))
+    _check_entities(entities, num_words, labels, source)
+    return _sorted(entities, num_words)
+
+
+def _sorted(entities: EntityTable, num_words: IntArray) -> tuple[FlatEntities, IntArray]:
+    """Lay entities out that are known to lie in their sentences; the result is that of [`lay_out`]."""
+    rows, ids, starts, ends = entities
+    offsets = (np.cumsum(num_words) - num_words)[rows]
+    order = np.argsort(starts + offsets, kind="stable")
+    return FlatEntities(*(column[order] for column in (starts + offsets, ends + offsets, ids))), order
+
+
+def _overlapping(entities: FlatEntities) -> IntArray:
+    """Find the entities that share words with the next one; there are none exactly if no two overlap."""
+    found: IntArray = np.flatnonzero(entities.ends[:-1] > entities.starts[1:])
+    return found
 
 
 def _check_entities(entities: EntityTable, num_words: IntArray, labels: Sequence[str], source: str) -> None:

@@ -1,7 +1,8 @@
 """Texts and sentences to entities, without a Trainer."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -11,8 +12,8 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from transformers.utils import logging
 
 from span_marker.classification import classify_kept_spans, classify_spans
-from span_marker.configuration import SpanMarkerConfig
-from span_marker.decoding import decode
+from span_marker.decoding import choose_decoding, decode
+from span_marker.decoding_modes import Decoding
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
 from span_marker.inputs import Inputs, is_stream, parse_inputs, read_stream
 from span_marker.sentence_batches import BatchSize, SentenceBatches, require_batch_size
@@ -30,6 +31,23 @@ _Classify: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 _BLOCK = 8192  # sentences that are encoded, sorted by length and batched together
 
 
+@dataclass(frozen=True)
+class _Search:
+    """How entities are looked for.
+
+    Attributes:
+        model: The model.
+        classify: Finds the best label of the spans of a batch.
+        decoding: Chooses among them.
+        batch_size: Number of sentences in a batch.
+    """
+
+    model: Any
+    classify: _Classify
+    decoding: Decoding
+    batch_size: BatchSize
+
+
 def predict(
     model: Any,
     inputs: Any,
@@ -38,6 +56,9 @@ def predict(
     *,
     is_split_into_words: bool | None = None,
     span_filter: bool | None = None,
+    decoding: Decoding | str | None = None,
+    threshold: float | Mapping[str, float] | None = None,
+    top_k: int | None = None,
 ) -> Predictions:
     """Find the entities in texts or pre-split sentences, as ``SpanMarkerModel.predict`` describes it."""
     require_batch_size(batch_size)
@@ -49,11 +70,12 @@ def predict(
             "a model that was trained without one its own: model.fit_span_filter(dataset)."
         )
     classify = classify_spans if span_filter is False or not model.config.filters_spans else classify_kept_spans
+    search = _Search(model, classify, choose_decoding(decoding, threshold, top_k, model.config), batch_size)
     if is_stream(inputs):
-        return _predict_stream(model, classify, read_stream(inputs, is_split_into_words), batch_size, show_progress_bar)
+        return _predict_stream(search, read_stream(inputs, is_split_into_words), show_progress_bar)
     parsed = parse_inputs(inputs, is_split_into_words)
     with _progress(len(parsed.sentences), show_progress_bar) as bar:
-        results = _predict_inputs(model, classify, parsed, batch_size, bar)
+        results = _predict_inputs(search, parsed, bar)
     return results[0] if parsed.is_single else results
 
 
@@ -61,20 +83,16 @@ def _progress(total: int | None, show: bool) -> "tqdm[Any]":
     return tqdm(total=total, disable=not show, desc="Predicting")
 
 
-def _predict_stream(
-    model: Any, classify: _Classify, stream: Iterator[Inputs], batch_size: BatchSize, show_progress_bar: bool
-) -> Iterator[list[Prediction]]:
+def _predict_stream(search: _Search, stream: Iterator[Inputs], show_progress_bar: bool) -> Iterator[list[Prediction]]:
     """Predict block after block, no sooner than they are asked for."""
     with _progress(None, show_progress_bar) as bar:
         for block in stream:
-            yield from _predict_inputs(model, classify, block, batch_size, bar)
+            yield from _predict_inputs(search, block, bar)
 
 
-def _predict_inputs(
-    model: Any, classify: _Classify, inputs: Inputs, batch_size: BatchSize, bar: "tqdm[Any]"
-) -> list[list[Prediction]]:
+def _predict_inputs(search: _Search, inputs: Inputs, bar: "tqdm[Any]") -> list[list[Prediction]]:
     """Predict sentences, in blocks that bound the memory."""
-    total = len(inputs.sentences)
+    model, total = search.model, len(inputs.sentences)
     if model.config.trained_with_document_context and not inputs.documents and total:
         logger.warning_once(
             "The model was trained with document-level context, but the inputs have none. Pass a Dataset with the "
@@ -86,31 +104,32 @@ def _predict_inputs(
     with evaluating(model):
         for start in range(0, total, max(size, 1)):
             sentences = inputs.sentences[start : start + size]
-            results += _predict_block(model, classify, sentences, inputs.documents, batch_size, bar)
+            results += _predict_block(search, sentences, inputs.documents, bar)
     return results
 
 
 def _predict_block(
-    model: Any,
-    classify: _Classify,
-    sentences: Sentences,
-    documents: Columns,
-    batch_size: BatchSize,
-    bar: "tqdm[Any]",
+    search: _Search, sentences: Sentences, documents: Columns, bar: "tqdm[Any]"
 ) -> list[list[Prediction]]:
     """Predict sentences that are encoded together."""
-    config: SpanMarkerConfig = model.config
-    source = SentenceBatches(sentences, documents, model.tokenizer, config, batch_size)
+    model, config = search.model, search.model.config
+    source = SentenceBatches(sentences, documents, model.tokenizer, config, search.batch_size)
     encoded, blank, size = source.encoded, source.encoded.blank_words, window_size(model.tokenizer)
     results: list[list[Prediction]] = [[] for _ in sentences]
     bar.update(len(sentences) - source.num_sentences)
     for indices, batch in source.batches(model.device):
-        labels, scores = classify_in_windows(partial(classify, model), batch, size, config.outside_id)
+        labels, scores = classify_in_windows(partial(search.classify, model), batch, size, config.outside_id)
         words = encoded.kept_words[indices]
         label_ids = labels.cpu().numpy()
         outrule_blank_ends(label_ids, [blank[index] for index in indices], config.entity_max_length, config.outside_id)
         found, probabilities = decode(
-            label_ids, scores.cpu().numpy(), words, config.entity_max_length, config.outside_id
+            label_ids,
+            scores.cpu().numpy(),
+            words,
+            config.entity_max_length,
+            config.outside_id,
+            search.decoding,
+            config.labels,
         )
         for row, label, start, end, score in zip(*(c.tolist() for c in (*found, probabilities)), strict=True):
             index = indices[row]

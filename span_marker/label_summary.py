@@ -46,9 +46,10 @@ class LabelSummary:
         scheme: The tags, taken apart.
         num_sentences: Number of sentences.
         num_words: Number of words.
-        tag_counts: Words per tag.
+        tag_counts: Words per tag; empty where entities are given as spans.
         entity_counts: Entities per type.
         malformed: Transitions that the scheme forbids.
+        num_overlapping: Entities that share words with another one, where entities are given as spans.
     """
 
     scheme: LabelScheme
@@ -57,6 +58,7 @@ class LabelSummary:
     tag_counts: dict[str, int]
     entity_counts: dict[str, int]
     malformed: MalformedTags
+    num_overlapping: int = 0
 
     @property
     def num_entities(self) -> int:
@@ -65,12 +67,13 @@ class LabelSummary:
 
     def __str__(self) -> str:
         origin = "detected" if self.scheme.detected else "given"
-        lines = [
-            f"Tagging scheme: {self.scheme.scheme.value} ({origin})",
-            f"{self.num_sentences:,} sentences, {self.num_words:,} words, {self.num_entities:,} entities",
-            "Words per tag: " + ", ".join(f"{tag} {count:,}" for tag, count in self.tag_counts.items()),
-            "Entities per type: " + ", ".join(f"{label} {count:,}" for label, count in self.entity_counts.items()),
-        ]
+        counts = f"{self.num_sentences:,} sentences, {self.num_words:,} words, {self.num_entities:,} entities"
+        lines = [f"Tagging scheme: {self.scheme.scheme.value} ({origin})", counts]
+        if self.tag_counts:
+            lines.append("Words per tag: " + ", ".join(f"{tag} {count:,}" for tag, count in self.tag_counts.items()))
+        else:
+            lines = [counts, f"Entities are given as spans; {self.num_overlapping:,} share words with another one"]
+        lines.append("Entities per type: " + ", ".join(f"{label} {n:,}" for label, n in self.entity_counts.items()))
         if self.malformed.count:
             lines.append(f"Transitions that break the scheme: {self.malformed.count:,}")
         return "\n".join(lines)
@@ -84,6 +87,8 @@ class LabelSummary:
         Raises:
             ValueError: There is no entity.
         """
+        if self.num_entities == 0 and not self.tag_counts:
+            raise ValueError(f"The {dataset_name} set holds no entity: its {self.num_sentences:,} rows have no spans.")
         if self.num_entities == 0:
             raise ValueError(
                 f"The {dataset_name} set holds no entity: {self.num_words:,} words in {self.num_sentences:,} sentences "

@@ -1,6 +1,6 @@
 """The span marker model: an encoder over text and levitated markers, and a classifier over marker pairs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from transformers.utils import can_return_tuple
 from span_marker.attention import MarkerLayout, TextMemory, columns_of, mask_of
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
+from span_marker.decoding_modes import Decoding
 from span_marker.dropout import use_cheap_dropout
 from span_marker.encoders import check_encoder, choose_runner, is_checkpointing
 from span_marker.filter_fitting import FilterReport, fit_span_filter
@@ -299,6 +300,9 @@ class SpanMarkerModel(SavableModel):
         *,
         is_split_into_words: bool | None = None,
         span_filter: bool | None = None,
+        decoding: Decoding | str | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+        top_k: int | None = None,
     ) -> Predictions:
         """Find the entities in texts or pre-split sentences.
 
@@ -316,6 +320,11 @@ class SpanMarkerModel(SavableModel):
                 them.
             span_filter: Whether to run only the candidate spans that the model's span filter keeps (true) or all of
                 them (false). ``None``: the former if the model has a calibrated one.
+            decoding: "flat" (entities share no word), "nested" (they may contain each other) or "all" (any span whose
+                most probable label is an entity type), or a [`Decoding`] with the next two arguments. ``None``: as the
+                model's configuration says.
+            threshold: Least probability of an entity, or one by entity type. ``None``: none.
+            top_k: Most entities of a sentence, the most probable ones. ``None``: any number.
 
         Returns:
             A list of entities for one text or one sentence of words, else one such list for each input, in their order;
@@ -328,7 +337,8 @@ class SpanMarkerModel(SavableModel):
             TypeError: The inputs are none of these, or another argument is of a wrong type.
             ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the inputs are
                 not what ``is_split_into_words`` says, a stream goes back to a document, the model has no entity types,
-                or no calibrated span filter where one is asked for.
+                or no calibrated span filter where one is asked for, or the decoding, a threshold or ``top_k`` is out of
+                range.
         """
         self._require_tokenizer()
         return predict(
@@ -338,6 +348,9 @@ class SpanMarkerModel(SavableModel):
             show_progress_bar,
             is_split_into_words=is_split_into_words,
             span_filter=span_filter,
+            decoding=decoding,
+            threshold=threshold,
+            top_k=top_k,
         )
 
     def fit_span_filter(

@@ -27,7 +27,14 @@ class SpanMarkerPipeline(Pipeline):  # type: ignore[misc]
     _load_image_processor = False
     _load_feature_extractor = False
     _load_tokenizer = False
-    _settings: ClassVar[tuple[str, ...]] = ("is_split_into_words", "span_filter", "show_progress_bar")
+    _settings: ClassVar[tuple[str, ...]] = (
+        "decoding",
+        "is_split_into_words",
+        "show_progress_bar",
+        "span_filter",
+        "threshold",
+        "top_k",
+    )
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Find entities.

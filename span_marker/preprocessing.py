@@ -15,8 +15,10 @@ from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.data_collator import IGNORED_LABEL
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, add_context, has_documents
+from span_marker.entity_columns import entity_column, gold_entities
 from span_marker.fingerprints import derive_fingerprint
 from span_marker.formats import refuse_transform
+from span_marker.label_columns import NER_TAGS
 from span_marker.label_normalizer import LabelNormalizer
 from span_marker.ragged import offsets_of
 from span_marker.span_columns import span_columns, span_labels, spans_with_ends
@@ -60,8 +62,9 @@ def preprocess(
     """Encode sentences, add document-level context where their documents are known, and list their candidate spans.
 
     Args:
-        dataset: One row a sentence: ``tokens`` (words) and ``ner_tags`` (ids of tags); with ``document_id`` and
-            ``sentence_id`` each sentence gets its neighbours as context. A preprocessed data set is returned as it is,
+        dataset: One row a sentence: ``tokens`` (words) and ``ner_tags`` (ids of tags), or else the ``spans`` of
+            [`span_marker.entity_columns.resolve_entities`]; with ``document_id`` and ``sentence_id`` each sentence gets
+            its neighbours as context. A preprocessed data set is returned as it is,
             spread where that is asked for and has not been done.
         normalizer: Reads the tags. None: the rows have none, or they are not wanted.
         tokenizer: The tokenizer.
@@ -112,7 +115,7 @@ def encode_rows(
     """Encode a batch of sentences and list their candidate spans.
 
     Args:
-        batch: ``tokens``, and ``ner_tags`` where a normalizer is given.
+        batch: ``tokens``, and where a normalizer is given ``ner_tags`` or else ``spans``.
         tokenizer: The tokenizer.
         normalizer: Reads the tags. None: no labels.
         config: The model's configuration.
@@ -129,7 +132,7 @@ def encode_rows(
     kept = encoded.kept_words
     columns = span_columns(encoded, config.entity_max_length)
     if normalizer is not None:
-        entities = normalizer.entities(batch["ner_tags"])
+        entities = gold_entities(batch, normalizer)
         columns["labels"] = span_labels(entities, kept, config.entity_max_length, config.outside_id)
         for labels, blank in zip(columns["labels"], encoded.blank_words, strict=True):
             if blank.any():  # what the model cannot tell apart cannot be learnt
@@ -169,7 +172,7 @@ def _encode(
     num_proc: int | None,
 ) -> datasets.Dataset:
     """Replace all columns of a data set but the ids with the model's columns."""
-    _check_rows(dataset, tagged=normalizer is not None)
+    _check_rows(dataset, tagged=normalizer is not None and entity_column(dataset, NER_TAGS) == NER_TAGS)
     ids = [name for name in dataset.column_names if name in (DOCUMENT_ID, SENTENCE_ID)]
     features = {name: dataset.features[name] for name in ids}
     features |= {"input_ids": _NUMBERS, "num_spans": _NUMBER}

@@ -3,11 +3,12 @@
 spaCy finds it by its entry point: nothing needs to be imported.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from spacy.language import Language
@@ -15,11 +16,15 @@ from spacy.scorer import get_ner_prf
 from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 
+from span_marker.decoding import choose_decoding, decode_flat
+from span_marker.decoding_modes import FLAT
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
 from span_marker.modeling import SpanMarkerModel
+from span_marker.types import EntityTable
 
 DOCUMENTS = 128
 """Documents whose sentences are batched together."""
+_USUAL_KEY = "sc"
 
 
 class SpacySpanMarkerWrapper:
@@ -38,7 +43,12 @@ class SpacySpanMarkerWrapper:
         device: Where to run the model. ``None``: on the GPU if there is one.
         overwrite_entities: Whether to drop the entities that documents have already. Otherwise they stay, and those
             that are found are added where they do not overlap one.
-        spans_key: Name of a span group in ``Doc.spans`` to put the found entities into. ``None``: no group.
+        spans_key: Name of a span group in ``Doc.spans`` to put the found entities into. ``None``: no group where
+            entities share no word, otherwise "sc", spaCy's usual name.
+        decoding: As in ``SpanMarkerModel.predict``. Where entities may overlap, ``Doc.ents`` gets those that share no
+            word, the most probable first, and the span group all of them.
+        threshold: Least probability of an entity, or one by entity type.
+        top_k: Most entities of a sentence.
         **kwargs: Handed on to ``SpanMarkerModel.from_pretrained``.
     """
 
@@ -50,6 +60,9 @@ class SpacySpanMarkerWrapper:
         device: str | torch.device | None = None,
         overwrite_entities: bool = False,
         spans_key: str | None = None,
+        decoding: str | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+        top_k: int | None = None,
         **kwargs: Any,
     ) -> None:
         self._source = (model, args, kwargs)
@@ -57,6 +70,7 @@ class SpacySpanMarkerWrapper:
         self.device = device
         self.overwrite_entities = overwrite_entities
         self.spans_key = spans_key
+        self.decoding, self.threshold, self.top_k = decoding, threshold, top_k
         if not Span.has_extension("score"):
             Span.set_extension("score", default=None)
 
@@ -113,7 +127,9 @@ class SpacySpanMarkerWrapper:
         if model.config.trained_with_document_context:
             columns[DOCUMENT_ID] = [index for index, _ in sentences]
             columns[SENTENCE_ID] = list(range(len(sentences)))
-        predictions: Any = model.predict(Dataset.from_dict(columns), batch_size=self.batch_size)
+        decoding = choose_decoding(self.decoding, self.threshold, self.top_k, model.config)
+        predictions: Any = model.predict(Dataset.from_dict(columns), batch_size=self.batch_size, decoding=decoding)
+        spans_key = _USUAL_KEY if self.spans_key is None and decoding.mode != FLAT else self.spans_key
         found: list[dict[Span, float]] = [{} for _ in docs]
         for (index, words), entities in zip(sentences, predictions, strict=True):
             for entity in entities:
@@ -121,18 +137,18 @@ class SpacySpanMarkerWrapper:
                 span = Span(docs[index], first.i, last.i + 1, label=entity["label"])
                 found[index][span] = entity["score"]
         for doc, scores in zip(docs, found, strict=True):
-            self._set(doc, scores)
+            self._set(doc, scores, spans_key)
 
-    def _set(self, doc: Doc, scores: dict[Span, float]) -> None:
+    def _set(self, doc: Doc, scores: dict[Span, float], spans_key: str | None) -> None:
         """Set a document's entities: those found, with their scores."""
         kept = [] if self.overwrite_entities else list(doc.ents)
         taken = {token.i for entity in kept for token in entity}
-        added = [span for span in scores if taken.isdisjoint(range(span.start, span.end))]
+        added = [span for span in _flat(scores) if taken.isdisjoint(range(span.start, span.end))]
         doc.set_ents(kept + added)
-        if self.spans_key is not None:
-            doc.spans[self.spans_key] = list(scores)
+        if spans_key is not None:
+            doc.spans[spans_key] = list(scores)
         # A score belongs to a place: that of an entity which is left out would become that of the one which stays.
-        for span in added if self.spans_key is None else scores:
+        for span in added if spans_key is None else scores:
             span._.score = scores[span]
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
@@ -171,6 +187,15 @@ class SpacySpanMarkerWrapper:
         return self
 
 
+def _flat(scores: dict[Span, float]) -> list[Span]:
+    """Choose found entities that share no word, the most probable first."""
+    spans = list(scores)
+    starts, ends = (np.array([getattr(span, end) for span in spans], dtype=np.int64) for end in ("start", "end"))
+    same = np.zeros(len(spans), dtype=np.int64)
+    kept = decode_flat(EntityTable(same, same, starts, ends), np.array(list(scores.values()), dtype=np.float32))
+    return [spans[index] for index in kept]
+
+
 def _sentences(doc: Doc) -> Iterable[Span]:
     """Cut a document into sentences, if it says where they begin."""
     return doc.sents if doc.has_annotation("SENT_START") else [doc[:]] if len(doc) else []
@@ -183,12 +208,15 @@ def _words(sentence: Span) -> list[Token]:
 
 @Language.factory(  # type: ignore[untyped-decorator, unused-ignore]
     "span_marker",
-    assigns=["doc.ents", "token.ent_iob", "token.ent_type", "span._.score"],
+    assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.score"],
     default_config={
         "batch_size": 4,
         "device": None,
         "overwrite_entities": False,
         "spans_key": None,
+        "decoding": None,
+        "threshold": None,
+        "top_k": None,
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
@@ -200,6 +228,9 @@ def make_span_marker(
     device: str | None,
     overwrite_entities: bool,
     spans_key: str | None,
+    decoding: str | None,
+    threshold: float | dict[str, float] | None,
+    top_k: int | None,
 ) -> SpacySpanMarkerWrapper:
     """Make the component from a pipeline's configuration.
 
@@ -211,10 +242,20 @@ def make_span_marker(
         device: Where to run the model.
         overwrite_entities: Whether to drop the entities that documents have already.
         spans_key: Name of a span group to put entities into.
+        decoding: "flat", "nested" or "all".
+        threshold: Least probability of an entity, or one by entity type.
+        top_k: Most entities of a sentence.
 
     Returns:
         The component.
     """
     return SpacySpanMarkerWrapper(
-        model, batch_size=batch_size, device=device, overwrite_entities=overwrite_entities, spans_key=spans_key
+        model,
+        batch_size=batch_size,
+        device=device,
+        overwrite_entities=overwrite_entities,
+        spans_key=spans_key,
+        decoding=decoding,
+        threshold=threshold,
+        top_k=top_k,
     )

@@ -13,9 +13,12 @@ from transformers.utils import logging
 
 from span_marker.arguments import FromSettings, read_arguments
 from span_marker.data_collator import SpanMarkerDataCollator
+from span_marker.decoding_modes import FLAT, NESTED, Decoding
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID, has_documents
+from span_marker.entity_columns import entity_column, overlooked_tags
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
+from span_marker.label_summary import LabelSummary
 from span_marker.modeling import SpanMarkerModel
 from span_marker.overriding import overridden
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
@@ -29,7 +32,6 @@ from span_marker.trainer_data import (
     PreparedData,
     choose_dataset,
     find_tags,
-    overlooked_tags,
     prepare,
     require_dataset,
     require_entities,
@@ -52,8 +54,10 @@ class Trainer(FromSettings, ReportingTrainer):
     """Trains and evaluates a [`SpanMarkerModel`] with everything that transformers' Trainer and its arguments offer.
 
     Data sets hold a sentence a row: its words in ``tokens``, a tag for each in ``ner_tags``, and, for document-level
-    context, ``document_id`` and ``sentence_id``. Tags are ids, with or without a ``ClassLabel`` feature, or strings. A
-    model without labels takes those of the training set.
+    context, ``document_id`` and ``sentence_id``. Tags are ids, with or without a ``ClassLabel`` feature, or strings. In
+    place of tags, ``spans`` may hold entities that overlap, each with ``start``, ``end`` (words, end exclusive) and
+    ``label``. A model without labels takes those of the training set; one that learns overlapping entities, and decoded
+    flat before, has ``config.decoding = "nested"`` from then on.
 
     Sentences are preprocessed when they are needed, and once: long ones are spread over several rows for training, but
     stay whole for evaluation, so that `evaluate` finds exactly what ``model.predict`` finds.
@@ -72,7 +76,7 @@ class Trainer(FromSettings, ReportingTrainer):
         preprocess_logits_for_metrics: Called in each evaluation step with the logits, shape
             ``[batch, spans, labels]``, and the gold label ids or ``None``, shape ``[batch, spans]``; the logits that it
             returns are decoded instead.
-        column: The column of the tags.
+        column: The column of the tags, or of spans. A data set without it is read from "spans".
         num_proc: Number of processes that preprocess. ``None``: this one.
         negative_span_ratio: Share of the candidate spans without an entity to train on, drawn anew in each epoch, above
             0 and at most 1. ``None``: all of them. A small share takes a fraction of the time; evaluation and
@@ -83,6 +87,8 @@ class Trainer(FromSettings, ReportingTrainer):
             ``[batch, spans]``, are -100 where a span is padding, whose logits are undefined. Markers are run for all
             spans then. ``eval_loss`` stays the cross entropy.
         optimizer_cls_and_kwargs: Class of the optimizer and its arguments, in place of those that ``args`` ask for.
+        decoding: How evaluations decode: a mode or a [`Decoding`], as in ``SpanMarkerModel.predict``. ``None``: as the
+            model's configuration says.
 
     Raises:
         TypeError: The model, a data set or an argument is of another type, or an argument unknown.
@@ -111,11 +117,13 @@ class Trainer(FromSettings, ReportingTrainer):
         negative_span_ratio: float | None = None,
         compute_loss_func: Callable[..., Tensor] | None = None,
         optimizer_cls_and_kwargs: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
+        decoding: Decoding | str | None = None,
     ) -> None:
         if negative_span_ratio is not None and not 0 < negative_span_ratio <= 1:
             raise ValueError(f"negative_span_ratio must be above 0 and at most 1, but it is {negative_span_ratio!r}.")
         self.column = column
         self.num_proc = num_proc
+        self.decoding = Decoding(decoding) if isinstance(decoding, str) else decoding
         self.negative_span_ratio = negative_span_ratio
         self._prepared: WeakKeyDictionary[Dataset, dict[Any, PreparedData]] = WeakKeyDictionary()
         # Set before the parent does, which calls model_init first.
@@ -185,7 +193,7 @@ class Trainer(FromSettings, ReportingTrainer):
 
     def _adopt_labels(self, model: SpanMarkerModel) -> None:
         """Give a model without labels those of the data sets."""
-        tags = None if model.has_labels else find_tags(self._datasets(), self.column)
+        tags = None if model.has_labels else find_tags(self._datasets(), self.column, model.config.scheme)
         if tags is not None:
             model.set_labels(tags, model.config.scheme)
 
@@ -322,6 +330,7 @@ class Trainer(FromSettings, ReportingTrainer):
             require_entities(prepared, "training")
             training_logger.info("The training set:\n%s", prepared.summary)
             card.set_training_data(prepared.tagged, prepared.summary, prepared.coverage)
+            self._decode_as_trained(prepared.summary)
         card.set_hyperparameters(
             self.args, negative_span_ratio=self.negative_span_ratio, **self.model.config.training_settings
         )
@@ -337,6 +346,13 @@ class Trainer(FromSettings, ReportingTrainer):
         with overridden(self, train_dataset=rows, data_collator=collate), lengths_named:
             loader: DataLoader[Any] = super().get_train_dataloader()
         return loader
+
+    def _decode_as_trained(self, summary: LabelSummary | None) -> None:
+        """Let a model that learns overlapping entities find them."""
+        config = self.model.config
+        if summary is not None and summary.num_overlapping and config.decoding == FLAT:
+            config.decoding = NESTED
+            training_logger.info("Entities of the training set overlap: config.decoding is %r from now on.", NESTED)
 
     def get_eval_dataloader(self, eval_dataset: str | Dataset | None = None) -> DataLoader[Any]:
         """Preprocess an evaluation set and batch its sentences, similar lengths together.
@@ -364,8 +380,9 @@ class Trainer(FromSettings, ReportingTrainer):
             The batches.
         """
         normalizer = self.label_normalizer
-        tagged = self.column in require_dataset(test_dataset, "test").column_names
-        other = overlooked_tags(test_dataset, self.column, normalizer.scheme.tags)
+        columns = require_dataset(test_dataset, "test").column_names
+        tagged = entity_column(test_dataset, self.column) in columns
+        other = None if tagged else overlooked_tags(test_dataset, self.column, normalizer.scheme.tags)
         if other is not None:
             logger.warning(
                 f"The test set has no column {self.column!r}, so that its entities are found but not scored. Its tags "

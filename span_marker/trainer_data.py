@@ -15,12 +15,18 @@ from torch.utils.data import IterableDataset as TorchIterableDataset
 from span_marker.arrow_lists import as_lists
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.coverage import CoverageReport, entity_coverage
+from span_marker.entity_columns import (
+    entity_column,
+    gold_entities,
+    labels_of_entities,
+    resolve_entities,
+    summarize_entities,
+)
 from span_marker.formats import arrow_column, refuse_transform
-from span_marker.label_columns import NER_TAGS, TOKENS, labels_from_dataset, resolve_tags
-from span_marker.label_normalizer import LabelNormalizer, summarize_labels
+from span_marker.label_columns import NER_TAGS, TOKENS
+from span_marker.label_normalizer import LabelNormalizer
 from span_marker.label_summary import LabelSummary
 from span_marker.preprocessing import BLANK_WORDS, preprocess
-from span_marker.schemes import OUTSIDE
 from span_marker.span_columns import entity_table
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_evaluation import pack_entities
@@ -37,7 +43,6 @@ KEPT_WORDS = "num_words"
 ALL_WORDS = "all_words"
 """Column of evaluation rows: number of the sentence's words."""
 EVALUATION_COLUMNS = (ROW, ENTITIES, KEPT_WORDS, ALL_WORDS, BLANK_WORDS)
-_USUAL_TAGS = (NER_TAGS, "tags")
 
 
 class Collator(Protocol):
@@ -230,20 +235,22 @@ def require_columns(dataset: Dataset, columns: Sequence[str], name: str) -> None
     if missing:
         raise ValueError(
             f"The {name} set lacks the column {', '.join(map(repr, missing))}; it has "
-            f"{', '.join(dataset.column_names) or 'none'}. Each row needs the words of a sentence in 'tokens' and a "
-            "tag for each of them. Rename its columns, or say where the tags are with `Trainer(..., column=...)`."
+            f"{', '.join(dataset.column_names) or 'none'}. Each row needs the words of a sentence in 'tokens', and a "
+            "tag for each of them or its entities in 'spans'. Rename its columns, or say where the tags are with "
+            "`Trainer(..., column=...)`."
         )
 
 
-def find_tags(datasets: Mapping[str, Any], column: str) -> list[str] | None:
+def find_tags(datasets: Mapping[str, Any], column: str, scheme: str | None = None) -> list[str] | None:
     """Find the tags that a model without labels is to learn.
 
-    Those of the first data set with any; where tags are strings, also those that only occur in the others, which
-    could not be evaluated otherwise.
+    Those of the first data set with any; where tags are strings or entities are spans, also those that only occur in
+    the others, which could not be evaluated otherwise.
 
     Args:
         datasets: The data sets, by what to call them, that of training first.
         column: The column of the tags.
+        scheme: The scheme that was asked for.
 
     Returns:
         The tags, in the order of their ids; ``None`` without any.
@@ -253,42 +260,18 @@ def find_tags(datasets: Mapping[str, Any], column: str) -> list[str] | None:
     """
     tags: dict[str, None] = {}
     for name, dataset in datasets.items():
-        require_columns(dataset, [column], name)
-        found = labels_from_dataset(dataset, column)
+        chosen = entity_column(dataset, column)
+        require_columns(dataset, [chosen], name)
+        found = labels_of_entities(dataset, chosen, scheme)
         if found is None and len(dataset):
             raise ValueError(
                 f"The model has no labels, and the tags of the {name} set are numbers without names. Pass the names "
                 "in the order of their ids: SpanMarkerModel.from_pretrained(encoder, labels=['O', 'B-PER', ...])."
             )
         tags |= dict.fromkeys(found or ())
-        if getattr(getattr(dataset.features[column], "feature", None), "names", None):
+        if getattr(getattr(dataset.features[chosen], "feature", None), "names", None):
             break
     return list(tags) or None
-
-
-def overlooked_tags(dataset: Dataset, column: str, tags: Sequence[str]) -> str | None:
-    """Find the column that seems to hold the tags of a data set, where it is not the one that should.
-
-    Args:
-        dataset: The data set.
-        column: The column that should.
-        tags: The model's tags.
-
-    Returns:
-        A column with a usual name, or with one of the model's tags other than "O". ``None``: there is none, or the
-        data set has the right one.
-    """
-    columns: list[str] = dataset.column_names
-    for name in () if column in columns else columns:
-        if name == TOKENS:
-            continue
-        try:
-            found = labels_from_dataset(dataset, name)
-        except ValueError:  # it does not hold a tag a word
-            continue
-        if name in _USUAL_TAGS or set(found or ()) & set(tags) - {OUTSIDE}:
-            return name
-    return None
 
 
 @dataclass
@@ -296,7 +279,7 @@ class PreparedData:
     """A data set, ready to be trained or evaluated on.
 
     Attributes:
-        tagged: Its words and, if it has any, the ids of its tags in "ner_tags".
+        tagged: Its words and, if it has any, the ids of its tags in "ner_tags", or its entities in "spans".
         sentences: The preprocessed sentences, a row each, with the columns that an evaluation needs.
         summary: What the tags hold; ``None`` without tags.
         coverage: Which entities the model can predict; ``None`` without tags.
@@ -339,11 +322,12 @@ def prepare(
     Raises:
         ValueError: A column is missing, or a row is malformed.
     """
+    column = entity_column(dataset, column)
     require_columns(dataset, [TOKENS] if normalizer is None else [TOKENS, column], name)
     # A copy, so that what is kept of a data set does not keep the data set itself alive.
     dataset = dataset.with_format(None)
     if normalizer is not None:
-        dataset = resolve_tags(dataset, column, normalizer.scheme.tags)
+        dataset = resolve_entities(dataset, column, normalizer.scheme)
     sentences = preprocess(
         dataset,
         normalizer,
@@ -358,10 +342,11 @@ def prepare(
     sentences = sentences.add_column(ALL_WORDS, num_words).add_column(ROW, np.arange(len(num_words)))
     if normalizer is None:
         return PreparedData(dataset, sentences)
-    tags = as_lists(arrow_column(dataset, NER_TAGS))
-    summary = summarize_labels(normalizer, tags)
+    resolved = entity_column(dataset, NER_TAGS)
+    gold = {resolved: as_lists(arrow_column(dataset, resolved))}
+    summary = summarize_entities(gold, num_words, normalizer)
     coverage = entity_coverage(
-        normalizer.entities(tags),
+        gold_entities(gold, normalizer),
         num_words,
         arrow_column(sentences, KEPT_WORDS).to_numpy(),
         config.entity_max_length,

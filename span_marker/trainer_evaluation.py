@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from span_marker.entity_errors import EntityErrors, find_errors
-from span_marker.evaluation import compute_metrics, to_iob2
+from span_marker.evaluation import compute_metrics, count_overlapping, to_iob2
 from span_marker.types import EntityTable, FloatArray, IntArray, Row
 
 NO_ENTITY = -100
@@ -114,17 +114,19 @@ class EvaluatedSentences:
 
     @cached_property
     def predicted_tags(self) -> list[list[str]]:
-        """Predicted entities as an IOB2 tag for each word of each sentence."""
+        """Predicted entities, which must not overlap, as an IOB2 tag for each word of each sentence."""
         return to_iob2(self.predicted, self.num_words, self.labels)
 
     @cached_property
     def reference_tags(self) -> list[list[str]]:
-        """Gold entities as an IOB2 tag for each word of each sentence."""
+        """Gold entities, which must not overlap, as an IOB2 tag for each word of each sentence."""
         return to_iob2(self.gold, self.num_words, self.labels)
 
     @property
-    def errors(self) -> EntityErrors:
-        """What the model confuses."""
+    def errors(self) -> EntityErrors | None:
+        """What the model confuses; ``None`` where entities overlap, which cannot be paired one to one."""
+        if count_overlapping(self.predicted) or count_overlapping(self.gold):
+            return None
         return find_errors(self.predicted, self.gold, self.num_words, self.labels)
 
     def metrics(self, *, per_type: bool) -> dict[str, Any]:
@@ -236,7 +238,7 @@ def _unpack(batches: Sequence[npt.ArrayLike], place: IntArray) -> tuple[EntityTa
     widths = _join([np.full(len(array), array.shape[1]) for array in arrays], np.int64)
     rows = np.repeat(place, widths)
     filled = np.flatnonzero((slots[:, 0] != NO_ENTITY) & (rows >= 0))
-    at = filled[np.lexsort((slots[filled, 1], rows[filled]))]
+    at = filled[np.lexsort((slots[filled, 2], slots[filled, 1], rows[filled]))]
     labels, starts, ends = slots[at].T
     return EntityTable(rows[at], labels, starts, ends), at
 

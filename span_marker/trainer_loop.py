@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader, Sampler
 from transformers.trainer_utils import BestRun, EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
 from transformers.utils import logging
 
-from span_marker.decoding import decode
+from span_marker.decoding import choose_decoding, decode
+from span_marker.decoding_modes import Decoding
 from span_marker.entity_errors import EntityErrors
 from span_marker.learning_rates import scale_learning_rate
 from span_marker.overriding import overridden
@@ -49,6 +50,7 @@ _LEAST_LIKELY: Final = 1e-5
 class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
     """transformers' Trainer with an evaluation that decodes entities in every step and keeps nothing else."""
 
+    decoding: Decoding | str | None = None
     _preprocess_logits: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -149,9 +151,9 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
 
         Returns:
             ``eval_loss``, ``eval_overall_precision``, ``eval_overall_recall``, ``eval_overall_f1``,
-            ``eval_overall_accuracy``, the same of ``eval_macro_``, ``eval_f1`` (short for ``eval_overall_f1``), the
-            metrics of ``compute_metrics``, and, outside of training, a dictionary ``eval_<type>`` for each type. With
-            several data sets their names follow the prefix: ``eval_<name>_f1``.
+            ``eval_overall_accuracy`` (unless entities overlap), the same of ``eval_macro_``, ``eval_f1`` (short for
+            ``eval_overall_f1``), the metrics of ``compute_metrics``, and, outside of training, a dictionary
+            ``eval_<type>`` for each type. With several data sets their names follow the prefix: ``eval_<name>_f1``.
 
         Raises:
             ValueError: There is no data set, it is malformed, or ``compute_metrics`` uses the name of another metric.
@@ -334,7 +336,9 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         best, probabilities, filter_scores = (scored[part].cpu().numpy() for part in (0, 1, 3))
         blank = [row[:count] for row, count in zip(inputs[BLANK_WORDS].cpu().numpy(), kept_words, strict=True)]
         outrule_blank_ends(best, blank, config.entity_max_length, config.outside_id)
-        entities, scores = decode(best, probabilities, kept_words, config.entity_max_length, config.outside_id)
+        longest, outside = config.entity_max_length, config.outside_id
+        decoding = choose_decoding(self.decoding, None, None, config)
+        entities, scores = decode(best, probabilities, kept_words, longest, outside, decoding, config.labels)
         spans = span_index(entities.starts, entities.ends, kept_words[entities.rows], config.entity_max_length)
         both = np.stack([scores, filter_scores[entities.rows, spans]], axis=-1)
         packed = (pack_entities(entities, len(rows)), pack_scores(entities, both, len(rows)))

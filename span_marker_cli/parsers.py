@@ -76,6 +76,7 @@ def _add_evaluate(commands: _Commands) -> None:
     _add_reading(parser)
     parser.add_argument("--split", help="split to score; by default test, or validation if there is none")
     _add_batch_size(parser)
+    _add_decoding(parser)
     parser.add_argument("--json", action="store_true", help="write the metrics as JSON")
     parser.add_argument("--report", metavar="FILE", help="write to a web page, too, where the model goes wrong")
 
@@ -90,9 +91,14 @@ def _add_predict(commands: _Commands) -> None:
         choices=("text", "jsonl", "conll"),
         help="a text a line; JSON objects with 'text' or 'tokens'; column files. By default told by the file's name",
     )
-    parser.add_argument("--to", choices=("jsonl", "conll"), help="by default conll for conll, jsonl for others")
+    parser.add_argument(
+        "--to",
+        choices=("jsonl", "conll"),
+        help="by default conll for conll if entities cannot overlap, else jsonl",
+    )
     parser.add_argument("--encoding", default="utf-8", help="encoding of the files (default: %(default)s)")
     _add_batch_size(parser)
+    _add_decoding(parser)
 
 
 def _add_export(commands: _Commands) -> None:
@@ -169,6 +175,57 @@ def _add_batch_size(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size", type=_positive, default=32, metavar="N", help="sentences in a batch (default: %(default)s)"
     )
+
+
+def _add_decoding(parser: ArgumentParser) -> None:
+    """Add how entities are chosen; the names are those of `SpanMarkerModel.predict`."""
+    decoding = parser.add_argument_group("choosing entities")
+    decoding.add_argument(
+        "--decoding",
+        choices=("flat", "nested", "all"),
+        help="entities share no word; they may contain each other; any span may be one. By default as the model says",
+    )
+    decoding.add_argument(
+        "--threshold",
+        action="append",
+        metavar="P or TYPE=P",
+        help="least probability of an entity, or one for a type; may be given for several types",
+    )
+    decoding.add_argument("--top-k", type=_positive, metavar="N", help="most entities of a sentence")
+
+
+def decoding_options(options: Namespace) -> dict[str, object]:
+    """Choose the options that say how entities are chosen.
+
+    Args:
+        options: The options of a command.
+
+    Returns:
+        The arguments ``decoding``, ``threshold`` and ``top_k`` of `SpanMarkerModel.predict`.
+
+    Raises:
+        ValueError: A threshold is no number, one for all types comes with others, or one type has two.
+    """
+    return {"decoding": options.decoding, "threshold": _threshold(options.threshold or ()), "top_k": options.top_k}
+
+
+def _threshold(texts: Sequence[str]) -> float | dict[str, float] | None:
+    """Read thresholds: one for all types, or one for each of some types."""
+    each: dict[str, float] = {}
+    for text in texts:
+        label, _, number = text.rpartition("=")
+        try:
+            least = float(number)
+        except ValueError as error:
+            raise ValueError(
+                f"--threshold {text}: expected a probability such as 0.5, or one of a type: PER=0.5."
+            ) from error
+        if label in each or (len(texts) > 1 and not label):
+            raise ValueError(
+                f"--threshold {' --threshold '.join(texts)}: expected one number for all types, or one for each."
+            )
+        each[label] = least
+    return each.get("", each or None)
 
 
 def _positive(text: str) -> int:

@@ -311,6 +311,64 @@ def test_predict_refuses_to_tag_texts(trained, stdin, capsys):
     assert "standard input, line 1: a text has no words to tag" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        (["--decoding", "nested"], {"decoding": "nested"}),
+        (
+            ["--decoding", "all", "--threshold", "0.5", "--top-k", "2"],
+            {"decoding": "all", "threshold": 0.5, "top_k": 2},
+        ),
+        (["--threshold", "PER=0.8", "--threshold", "LOC=0.6"], {"threshold": {"PER": 0.8, "LOC": 0.6}}),
+    ],
+)
+def test_predict_chooses_entities(trained, stdin, capsys, options, settings):
+    words = ["Ada", "met", "Grace", "in", "London"]
+    stdin(json.dumps({"tokens": words}) + "\n")
+    assert main(["predict", str(trained), "--from", "jsonl", *options]) == 0
+    found = json.loads(capsys.readouterr().out)["entities"]
+    model = SpanMarkerModel.from_pretrained(trained)
+    assert_close([found], [model.predict(words, **settings)])
+
+
+def test_predict_writes_no_column_files_of_entities_that_overlap(trained, tmp_path, capsys):
+    file = tmp_path / "in.conll"
+    file.write_text("Ada O\nmet O\nGrace O\n", encoding="utf-8")
+    assert main(["predict", str(trained), str(file), "--decoding", "all"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["entities"]) == 6
+    assert main(["predict", str(trained), str(file), "--decoding", "all", "--to", "conll"]) == 2
+    assert re.search(r"in.conll, line 1: the entities .* overlap, which column files cannot", capsys.readouterr().err)
+    assert main(["predict", str(trained), str(file), "--decoding", "nested", "--top-k", "1", "--to", "conll"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threshold", "x"], "--threshold x: expected a probability"),
+        (["--threshold", "2"], "threshold must be a probability from 0 to 1"),
+        (["--threshold", "0.5", "--threshold", "PER=0.5"], "expected one number for all types, or one for each"),
+        (["--threshold", "PER=0.5", "--threshold", "PER=0.6"], "expected one number for all types, or one for each"),
+        (["--threshold", "PERS=0.5"], "threshold names 'PERS', which is no entity type of the model"),
+    ],
+)
+def test_wrong_thresholds_are_named(trained, corpus, stdin, options, message, capsys):
+    stdin("Paris\n")
+    for command in (["predict", str(trained)], ["evaluate", str(trained), str(corpus)]):
+        assert main([*command, *options]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_evaluate_chooses_entities(trained, corpus, capsys):
+    numbers = []
+    for options in ([], ["--decoding", "all"], ["--decoding", "all", "--top-k", "1"]):
+        assert main(["evaluate", str(trained), str(corpus), "--json", *options]) == 0
+        numbers.append(json.loads(capsys.readouterr().out))
+    assert numbers[1]["eval_overall_recall"] >= numbers[0]["eval_overall_recall"]
+    assert numbers[2]["eval_overall_recall"] <= numbers[1]["eval_overall_recall"]
+    assert "eval_overall_accuracy" in numbers[0]
+    assert "eval_overall_accuracy" not in numbers[1]
+
+
 def test_predict_with_document_context(trained, tmp_path, capsys):
     model = SpanMarkerModel.from_pretrained(trained)
     model.config.trained_with_document_context = True

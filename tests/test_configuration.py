@@ -342,3 +342,13 @@ def test_any_entity_type_survives_a_file(types):
     assert loaded.labels == config.labels == ["O", *sorted(types)]
     assert loaded.tags == config.tags
     assert loaded.label_scheme == config.label_scheme
+
+
+def test_decoding():
+    assert SpanMarkerConfig().decoding == "flat"
+    assert SpanMarkerConfig.from_dict(SpanMarkerConfig(decoding="nested").to_dict()).decoding == "nested"
+    config = SpanMarkerConfig()
+    config.override({"decoding": "all"})
+    assert config.decoding == "all"
+    with pytest.raises(ValueError, match=r"decoding must be one of .* but it is 'x'\. Choose from flat, nested, all"):
+        SpanMarkerConfig(decoding="x")

@@ -32,7 +32,16 @@ def test_answers_are_those_of_predict(handler, folder, inputs):
     assert json.loads(json.dumps(answer)) == answer
 
 
-@pytest.mark.parametrize("parameters", [None, {}, {"batch_size": 1}, {"is_split_into_words": False}])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        None,
+        {},
+        {"batch_size": 1},
+        {"is_split_into_words": False},
+        {"decoding": "all", "threshold": {"PER": 0.5}, "top_k": 1},
+    ],
+)
 def test_parameters(handler, folder, parameters):
     words = ["Ada", "Paris"]
     expected = SpanMarkerModel.from_pretrained(folder).predict(words, **(parameters or {}))
@@ -49,9 +58,9 @@ def test_parameters(handler, folder, parameters):
         ({"inputs": ["Ada", 3]}, TypeError, "row 1 is int"),
         ({"inputs": "Ada", "parameters": [1]}, TypeError, r'"parameters" is \[1\]'),
         (
-            {"inputs": "Ada", "parameters": {"top_k": 1}},
+            {"inputs": "Ada", "parameters": {"top_p": 1}},
             ValueError,
-            "Unknown parameters: top_k. Known ones are: ",
+            "Unknown parameters: top_p. Known ones are: ",
         ),
         ({"inputs": "Ada", "parameters": {"batch_size": 0}}, ValueError, "batch"),
         ({"inputs": "Ada", "parameters": {"span_filter": True}}, ValueError, "no calibrated span filter"),

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from entity_tables import LABELS, ZERO, by_seqeval, table, tables
 from hypothesis import example, given
+from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from span_marker.evaluation import compute_metrics, to_iob2
+from span_marker.evaluation import compute_metrics, count_overlapping, to_iob2
 from span_marker.types import EntityTable
 
 
@@ -141,17 +142,83 @@ class TestErrors:
             ([(0, 3, 0, 1)], r"Row 0: the gold entity \[0, 1\) has the label id 3"),
             ([(0, -1, 0, 1)], "label id -1"),
             ([(0, 0, 0, 1)], r"label id 0. Give the id of an entity type; the labels are \['O', 'PER', 'LOC'\]"),
-            ([(0, 1, 0, 3), (0, 2, 1, 2)], r"Row 0: the gold entities \[0, 3\) and \[1, 2\) overlap.*nested"),
-            ([(1, 1, 0, 2), (1, 1, 0, 2)], r"Row 1: the gold entities \[0, 2\) and \[0, 2\) overlap"),
         ],
     )
-    def test_entities_that_tags_cannot_express(self, entities, message):
+    def test_entities_that_are_none(self, entities, message):
         with pytest.raises(ValueError, match=message):
             compute_metrics(table([]), table(entities), [4, 3], LABELS)
         with pytest.raises(ValueError, match=message.replace("gold", "predicted")):
             compute_metrics(table(entities), table([]), [4, 3], LABELS)
         with pytest.raises(ValueError, match=message.replace("gold", "given")):
             to_iob2(table(entities), [4, 3], LABELS)
+
+    @pytest.mark.parametrize(
+        ("entities", "message"),
+        [
+            ([(0, 1, 0, 3), (0, 2, 1, 2)], r"Row 0: the given entities \[0, 3\) and \[1, 2\) overlap.*nested"),
+            ([(1, 1, 0, 2), (1, 1, 0, 2)], r"Row 1: the given entities \[0, 2\) and \[0, 2\) overlap"),
+        ],
+    )
+    def test_entities_that_tags_cannot_express(self, entities, message):
+        with pytest.raises(ValueError, match=message):
+            to_iob2(table(entities), [4, 3], LABELS)
+
+
+@st.composite
+def overlapping(draw):
+    """Lengths of sentences, and two tables of entities that may overlap."""
+    num_words = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    span = st.integers(0, len(num_words) - 1).flatmap(
+        lambda row: st.tuples(st.just(row), st.integers(1, 2), st.integers(0, num_words[row] - 1), st.integers(1, 6))
+    )
+    spans = st.lists(span.map(lambda s: (*s[:3], min(s[2] + s[3], num_words[s[0]]))), max_size=12, unique=True)
+    return num_words, draw(spans), draw(spans)
+
+
+class TestOverlapping:
+    def test_entities_within_others(self):
+        gold = table([(0, 1, 0, 4), (0, 2, 1, 2), (0, 1, 3, 4), (1, 2, 0, 2)])
+        predicted = table([(0, 1, 0, 4), (0, 1, 1, 2), (1, 2, 0, 2), (1, 2, 1, 2)])
+        metrics = compute_metrics(predicted, gold, [4, 3], LABELS)
+        assert metrics == {
+            "LOC": {"precision": 0.5, "recall": 0.5, "f1": 0.5, "number": 2},
+            "PER": {"precision": 0.5, "recall": 0.5, "f1": 0.5, "number": 2},
+            **dict.fromkeys(("overall_precision", "overall_recall", "overall_f1", "f1"), 0.5),
+            **dict.fromkeys(("macro_precision", "macro_recall", "macro_f1"), 0.5),
+        }
+
+    def test_an_entity_counts_once(self):
+        twice = table([(0, 1, 0, 2), (0, 1, 0, 2)])
+        metrics = compute_metrics(twice, twice, [2], LABELS)
+        assert (metrics["f1"], metrics["PER"]["number"]) == (1.0, 1)
+
+    def test_accuracy_is_that_of_words_with_one_tag(self):
+        flat, nested = table([(0, 1, 0, 2)]), table([(0, 1, 0, 2), (0, 2, 1, 2)])
+        assert compute_metrics(flat, flat, [2], LABELS)["overall_accuracy"] == 1.0
+        for pair in ((flat, nested), (nested, flat), (nested, nested)):
+            assert "overall_accuracy" not in compute_metrics(*pair, [2], LABELS)
+
+    @given(overlapping())
+    def test_equals_sets(self, given_tables):
+        num_words, predicted, gold = given_tables
+        metrics = compute_metrics(table(predicted), table(gold), num_words, LABELS)
+        for label in (1, 2, None):
+            found, true = ({e for e in rows if label in (None, e[1])} for rows in (predicted, gold))
+            right = len(found & true)
+            precision, recall = right / max(len(found), 1), right / max(len(true), 1)
+            scores = {name: metrics[f"overall_{name}"] for name in ("precision", "recall", "f1")}
+            if label is not None:
+                scores = metrics.get(LABELS[label], {"precision": 0.0, "recall": 0.0, "f1": 0.0})
+            assert (scores["precision"], scores["recall"]) == (precision, recall)
+            assert scores["f1"] == pytest.approx(2 * right / max(len(found) + len(true), 1))
+
+    @given(overlapping())
+    def test_count_overlapping(self, given_tables):
+        _, entities, _ = given_tables
+        expected = [
+            any(a is not b and a[0] == b[0] and a[2] < b[3] and b[2] < a[3] for b in entities) for a in entities
+        ]
+        assert count_overlapping(table(entities)) == sum(expected)
 
 
 class TestToIob2:

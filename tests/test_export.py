@@ -9,12 +9,13 @@ import sys
 import pytest
 import torch
 from conftest import LABELS, make_dataset
+from datasets import Dataset
 from tiny_models import SENTENCES, TEXTS, collate, give_filter, give_opinions, make_encoder, make_model
 from tokenizers_zoo import byte_level_bpe, llama_bpe, modernbert, wordpiece
 
 from span_marker import OnnxSpanMarkerModel, SpanMarkerModel, classification
 from span_marker.classification import classify_kept_spans, classify_spans, is_span
-from span_marker.export import exporting
+from span_marker.export import exporting, parity
 from span_marker.loading import FILTER_GRAPH, MARKER_GRAPH, TEXT_GRAPH
 
 LONG = " ".join(["Ada met Alan in Paris ."] * 50)
@@ -85,6 +86,13 @@ def test_entities_are_the_models(model, exported, batch_size, span_filter):
         expected = model.predict(inputs, batch_size, span_filter=span_filter)
         assert any(expected)
         assert_same(exported.predict(inputs, batch_size, span_filter=span_filter), expected)
+
+
+@pytest.mark.parametrize("settings", [{"decoding": "nested"}, {"decoding": "all", "threshold": 0.4, "top_k": 3}])
+def test_decoding(model, exported, settings):
+    expected = model.predict(SENTENCES, **settings)
+    assert any(expected)
+    assert_same(exported.predict(SENTENCES, **settings), expected)
 
 
 @pytest.mark.parametrize("inputs", ["", " ", "Paris", LONG, ["Ada", "Lovelace"]])
@@ -241,6 +249,18 @@ def test_f1_is_that_of_the_tags(model, dataset):
     features = dataset.features
     own = dataset.remove_columns("ner_tags").add_column("ner_tags", tags).cast(features)
     assert exporting.f1_score(model, own) == 1.0
+    assert exporting.f1_score(model, dataset) < 1.0
+
+
+def test_f1_is_that_of_the_spans(model, monkeypatch):
+    monkeypatch.setattr(model.config, "decoding", "all")
+    rows = [
+        [{"start": e["word_start_index"], "end": e["word_end_index"], "label": e["label"]} for e in row]
+        for row in model.predict(SENTENCES)
+    ]
+    dataset = parity.require_tagged(Dataset.from_dict({"tokens": SENTENCES, "spans": rows}), model.config)
+    assert exporting.f1_score(model, dataset) == 1.0
+    monkeypatch.setattr(model.config, "decoding", "flat")
     assert exporting.f1_score(model, dataset) < 1.0
 
 

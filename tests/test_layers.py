@@ -24,7 +24,7 @@ OPTIONAL = {
 LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
-    {"hub", "pages.rendering", "ragged"},
+    {"decoding_modes", "hub", "pages.rendering", "ragged"},
     {"pages"},
     {"loading"},
     {
@@ -34,6 +34,7 @@ LAYERS = [
         "formats",
         "label_summary",
         "learning_rates",
+        "span_lists",
         "spans",
         "tag_rows",
         "word_encoding",
@@ -41,7 +42,16 @@ LAYERS = [
     # tags, words, spans, scores
     {"coverage", "decoding", "document_context", "label_columns", "label_normalizer", "span_columns"},
     {"attention", "data_collator", "evaluation", "inputs", "span_filter", "tokenizer_pipeline"},
-    {"classification", "encoders", "entity_errors", "ner_metric", "span_loss", "span_sampling", "tokenizer"},
+    {
+        "classification",
+        "encoders",
+        "entity_columns",
+        "entity_errors",
+        "ner_metric",
+        "span_loss",
+        "span_sampling",
+        "tokenizer",
+    },
     {"windows"},
     # the steps of training, evaluation and prediction
     {"preprocessing", "sentence_batches"},

@@ -74,9 +74,16 @@ def test_token_classification(find, model):
     assert find("", output_format="token-classification") == []
 
 
+@pytest.mark.parametrize("settings", [{"decoding": "nested"}, {"decoding": "all", "threshold": 0.5, "top_k": 2}])
+def test_decoding(find, folder, model, settings):
+    expected = model.predict(SENTENCES, **settings)
+    assert_close(find(SENTENCES, **settings), expected)
+    assert_close(pipeline("span-marker", model=str(folder), device=-1, **settings)(SENTENCES), expected)
+
+
 def test_unknown_arguments(find):
-    with pytest.raises(TypeError, match="The pipeline got 'top_k'; it takes is_split_into_words, output_format, "):
-        find("Ada", top_k=3)
+    with pytest.raises(TypeError, match="The pipeline got 'top_p'; it takes decoding, is_split_into_words, "):
+        find("Ada", top_p=3)
     with pytest.raises(
         ValueError, match=r"output_format is 'json'\. Expected one of span-marker, token-classification"
     ):

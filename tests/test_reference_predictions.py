@@ -35,6 +35,11 @@ def assert_entities(found, expected):
     assert sum(map(len, expected)) >= 3
 
 
+def test_entities_do_not_overlap_by_default(case):
+    model, _ = case
+    assert model.config.decoding == "flat"
+
+
 def test_logits(case):
     model, expected = case
     columns = expected["preprocessed"]["columns"]

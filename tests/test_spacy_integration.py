@@ -6,6 +6,7 @@ import torch
 from spacy import displacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from test_decoding import by_definition
 from tiny_models import SENTENCES, TEXTS, make_finder, make_model
 from tokenizers_zoo import byte_level_bpe
 
@@ -66,6 +67,47 @@ def test_sentences(make, model):
         for sentence, found in zip(sentences, expected, strict=True)
         for entity in found
     ]
+
+
+@pytest.mark.parametrize(("mode", "key"), [("nested", None), ("all", "found")])
+def test_entities_that_overlap_are_in_a_span_group(make, model, mode, key):
+    nlp = make("sentencizer", decoding=mode, spans_key=key)
+    doc = nlp("Ada lives in London. Nobody knows Paris.")
+    sentences = list(doc.sents)
+    expected = model.predict([[token.text for token in sentence] for sentence in sentences], decoding=mode)
+    everything = [
+        (sentence.start + entity["word_start_index"], sentence.start + entity["word_end_index"], entity["label"])
+        for sentence, found in zip(sentences, expected, strict=True)
+        for entity in found
+    ]
+    group = doc.spans[key or "sc"]
+    assert [(span.start, span.end, span.label_) for span in group] == everything
+    assert [span._.score for span in group] == pytest.approx([e["score"] for row in expected for e in row], abs=1e-5)
+    flat = by_definition(*zip(*((((0, e.label_, e.start, e.end)), e._.score) for e in group), strict=True), "flat")
+    assert [(e.start, e.end) for e in doc.ents] == [everything[index][:2] for index in flat]
+    assert 0 < len(doc.ents) < len(group)
+
+
+def test_a_model_of_nested_entities_needs_no_settings(make, model, tmp_path):
+    nlp = make()
+    nlp.get_pipe("span_marker").load().config.decoding = "nested"
+    nlp.to_disk(tmp_path)
+    words = SENTENCES[0]
+    doc = spacy.load(tmp_path)(Doc(nlp.vocab, words))
+    expected = model.predict(words, decoding="nested")
+    places = [(entity["word_start_index"], entity["word_end_index"]) for entity in expected]
+    assert [(span.start, span.end) for span in doc.spans["sc"]] == places
+    assert make()(TEXTS[0]).spans == {}
+
+
+def test_thresholds(make, model):
+    settings = {"threshold": {"PER": 0.6}, "top_k": 2}
+    doc = make(**settings)(TEXTS[3])
+    expected = model.predict([token.text for token in doc], **settings)
+    assert [entity[:2] for entity in entities(doc)] == [(e["word_start_index"], e["word_end_index"]) for e in expected]
+    assert len(doc.ents) <= 2
+    with pytest.raises(ValueError, match="threshold names 'PERS'"):
+        make(threshold={"PERS": 0.5})(TEXTS[0])
 
 
 def test_context(make, model, monkeypatch):

@@ -89,6 +89,7 @@ def test_signature():
         "negative_span_ratio",
         "compute_loss_func",
         "optimizer_cls_and_kwargs",
+        "decoding",
     ]
     assert Trainer.REQUIRED_COLUMNS == ("tokens", "ner_tags")
     assert Trainer.OPTIONAL_COLUMNS == ("document_id", "sentence_id")

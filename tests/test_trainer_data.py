@@ -11,7 +11,6 @@ from span_marker.trainer_data import (
     LengthGroups,
     choose_dataset,
     find_tags,
-    overlooked_tags,
     require_columns,
     require_dataset,
     sequence_lengths,
@@ -178,31 +177,6 @@ def test_tags_of_another_column():
     assert find_tags({"training": dataset}, "tags") == ["O", "X"]
     with pytest.raises(ValueError, match="lacks the column 'ner_tags'; it has tokens, tags"):
         find_tags({"training": dataset}, "ner_tags")
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        ({"ner_tags": [[1, 0]]}, "ner_tags"),
-        ({"tags": [[1, 0]]}, "tags"),
-        ({"fine": [["B-LOC", "O"]]}, "fine"),
-        ({"wanted": [[1, 0]], "ner_tags": [[1, 0]]}, None),
-        ({"pos_tags": [[1, 0]]}, None),
-        ({"pos_tags": [["NNP", "O"]]}, None),
-        ({"topics": [["B-LOC"]]}, None),
-        ({"tags": ["B-LOC"], "id": [1]}, None),
-        ({}, None),
-    ],
-)
-def test_overlooked_tags(columns, expected):
-    dataset = Dataset.from_dict({"tokens": [["B-LOC", "is"]]} | columns)
-    assert overlooked_tags(dataset, "wanted", LABELS) == expected
-
-
-def test_overlooked_tags_with_names():
-    dataset = make_dataset().rename_column("ner_tags", "fine")
-    assert overlooked_tags(dataset, "ner_tags", LABELS) == "fine"
-    assert overlooked_tags(dataset, "ner_tags", ["O", "B-X"]) is None
 
 
 def test_large_lists_have_names_too():

@@ -57,6 +57,19 @@ def test_no_entity_is_packed_with_a_column_to_exchange():
     assert pack_entities(table(), 2).tolist() == [[[-100, -100, -100]], [[-100, -100, -100]]]
 
 
+def test_entities_that_overlap():
+    predicted = [batch([0, 1], [(0, 1, 0, 3), (0, 2, 0, 4), (1, 2, 0, 1)], [0.5, 0.75, 1.0])]
+    gold = [(pack_entities(table((0, 1, 0, 3), (0, 1, 1, 2), (1, 2, 0, 1)), 2), [5, 2], [0.5, 2.0], [3, 7])]
+    evaluated = EvaluatedSentences.gather(predicted, gold, LABELS)
+    assert [entity["end"] for entity in evaluated.predictions[0]] == [3, 4]
+    metrics = evaluated.metrics(per_type=False)
+    assert (metrics["overall_precision"], metrics["overall_recall"]) == (2 / 3, 2 / 3)
+    assert "overall_accuracy" not in metrics
+    assert evaluated.errors is None
+    with pytest.raises(ValueError, match=r"Row 0: the given entities .* overlap"):
+        _ = evaluated.reference_tags
+
+
 def test_batches_are_put_into_the_order_of_the_data_set(evaluated):
     assert evaluated.num_sentences == 3
     assert evaluated.predictions == [

@@ -12,10 +12,11 @@ import torch
 
 from span_marker.cli.data import choose_split, load_data
 from span_marker.cli.tables import print_metrics
+from span_marker.decoding import choose_decoding
 from span_marker.modeling import SpanMarkerModel
 from span_marker.trainer import Trainer
 from span_marker.trainer_evaluation import EvaluatedSentences
-from span_marker_cli.parsers import reading_options
+from span_marker_cli.parsers import decoding_options, reading_options
 
 _PREFIX = "eval"
 
@@ -30,7 +31,7 @@ def run(options: Namespace) -> int:
         Exit status.
 
     Raises:
-        ValueError: The data set cannot be read, or its tags are not the model's.
+        ValueError: The data set cannot be read, its tags are not the model's, or an option is out of range.
         OSError: The model or the data set is missing.
     """
     splits = load_data(options.data, **reading_options(options))  # type: ignore[arg-type]
@@ -38,6 +39,7 @@ def run(options: Namespace) -> int:
     training = splits.get("train") if options.report else None  # of which the report tells what was seen in it
     found: list[EvaluatedSentences] = []
     model = SpanMarkerModel.from_pretrained(options.model)
+    decoding = choose_decoding(**decoding_options(options), config=model.config)  # type: ignore[arg-type]
     with TemporaryDirectory() as folder, redirect_stdout(sys.stderr):  # what transformers prints is no result
         settings = {
             "output_dir": folder,
@@ -52,6 +54,7 @@ def run(options: Namespace) -> int:
             train_dataset=None if training is dataset else training,
             column=options.column,
             compute_metrics=partial(_keep, found),
+            decoding=decoding,
         )
         metrics = trainer.evaluate(dataset, metric_key_prefix=_PREFIX)
         if options.report:

@@ -11,14 +11,18 @@ from itertools import tee
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from span_marker.decoding import choose_decoding
+from span_marker.decoding_modes import FLAT
 from span_marker.inference import Prediction
 from span_marker.modeling import SpanMarkerModel
 from span_marker.readers import conll
 from span_marker.readers.json_files import parse_line
 from span_marker.readers.options import ReadOptions
 from span_marker.readers.registry import FORMATS
-from span_marker.readers.sentences import ID_COLUMNS, Sentence, place, tags_of
+from span_marker.readers.sentences import ID_COLUMNS, Sentence, find_overlap, place, tags_of
+from span_marker.readers.tables import describe_overlap
 from span_marker.readers.text_files import decode
+from span_marker_cli.parsers import decoding_options
 
 _STANDARD_INPUT = "standard input"
 _WORDS_ALONE = ReadOptions(token_column=0, tag_column=0)
@@ -52,18 +56,21 @@ def run(options: Namespace) -> int:
         Exit status.
 
     Raises:
-        ValueError: A line is malformed, or the format of the output cannot hold it.
+        ValueError: A line is malformed, the format of the output cannot hold it, or an option is out of range.
         OSError: The model or a file is missing.
     """
     files = options.files or [_STANDARD_INPUT]
     sources = [options.source or _format_of(file) for file in files]
-    write = _WRITERS[options.to or ("conll" if {*sources} == {"conll"} else "jsonl")]
     model = SpanMarkerModel.from_pretrained(options.model).try_cuda()
+    decoding = choose_decoding(**decoding_options(options), config=model.config)  # type: ignore[arg-type]
+    has_tags = {*sources} == {"conll"} and decoding.mode == FLAT
+    write = _WRITERS[options.to or ("conll" if has_tags else "jsonl")]
     items, kept = tee(_items(files, sources, options.encoding))
     found: Any = model.predict(
         _rows(items, with_context=model.config.trained_with_document_context),
         batch_size=options.batch_size,
         show_progress_bar=sys.stderr.isatty(),
+        decoding=decoding,
     )
     write(zip(kept, found, strict=True))
     return 0
@@ -137,6 +144,11 @@ def _tagged(results: Iterable[tuple[_Item, list[Prediction]]]) -> Iterator[Sente
         if isinstance(item.given, str):
             raise ValueError(f"{item.where}: a text has no words to tag. Write jsonl, or read 'tokens' or conll.")
         spans = [(entity["word_start_index"], entity["word_end_index"], entity["label"]) for entity in entities]
+        if overlap := find_overlap(spans):
+            raise ValueError(
+                f"{item.where}: {describe_overlap(item.given, overlap)}, which column files cannot hold. Write jsonl, "
+                "or pass --decoding flat."
+            )
         ids = {name: str(value) for name, value in item.ids.items()}
         yield Sentence(item.given, tags_of(spans, len(item.given)), ids=ids, file=item.where)
 

@@ -41,7 +41,7 @@ def export_model(
         import_extra(name)
     _require_exportable(model)
     if dataset is not None:
-        dataset = require_tagged(dataset, model.config.tags)
+        dataset = require_tagged(dataset, model.config)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     # What is refused leaves nothing behind that could be loaded.

@@ -7,10 +7,12 @@ import torch
 from datasets import Dataset
 
 from span_marker.classification import is_span
+from span_marker.configuration import SpanMarkerConfig
+from span_marker.entity_columns import entity_column, gold_entities, resolve_entities
 from span_marker.evaluation import compute_metrics
 from span_marker.inference import evaluating
 from span_marker.inputs import parse_inputs
-from span_marker.label_columns import NER_TAGS, resolve_tags
+from span_marker.label_columns import NER_TAGS
 from span_marker.label_normalizer import AutoLabelNormalizer
 from span_marker.sentence_batches import SentenceBatches
 from span_marker.types import EntityTable
@@ -58,21 +60,21 @@ def largest_difference(model: Any, exported: Any, sentences: Sequence[Sequence[s
     return difference, scale
 
 
-def require_tagged(dataset: Dataset, tags: Sequence[str]) -> Dataset:
+def require_tagged(dataset: Dataset, config: SpanMarkerConfig) -> Dataset:
     """Refuse a data set that a model cannot be scored on.
 
     Args:
-        dataset: Words in "tokens" and their tags in "ner_tags".
-        tags: The model's tags, by id.
+        dataset: Words in "tokens", and their tags in "ner_tags" or else entities in "spans".
+        config: The model's configuration.
 
     Returns:
-        The data set with the model's tag ids.
+        The data set with the model's ids.
 
     Raises:
         ValueError: A column is missing, or the tags are not the model's.
     """
     parse_inputs(dataset, is_split_into_words=True)
-    return resolve_tags(dataset, NER_TAGS, tags)
+    return resolve_entities(dataset, entity_column(dataset, NER_TAGS), config.label_scheme)
 
 
 def f1_score(model: Any, dataset: Dataset, batch_size: int = 16) -> float:
@@ -80,14 +82,15 @@ def f1_score(model: Any, dataset: Dataset, batch_size: int = 16) -> float:
 
     Args:
         model: The model, exported or not.
-        dataset: Words in "tokens" and their tag ids in "ner_tags".
+        dataset: What `require_tagged` returns.
         batch_size: Number of sentences in a batch.
 
     Returns:
         Micro-averaged F1, between 0 and 1.
     """
     config = model.config
-    gold = AutoLabelNormalizer.from_config(config).entities(dataset[NER_TAGS])
+    column = entity_column(dataset, NER_TAGS)
+    gold = gold_entities({column: dataset.with_format("arrow")[:][column]}, AutoLabelNormalizer.from_config(config))
     found = [
         (row, config.label2id[entity["label"]], entity["word_start_index"], entity["word_end_index"])
         for row, entities in enumerate(model.predict(dataset, batch_size))

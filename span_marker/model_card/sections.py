@@ -3,6 +3,8 @@
 from typing import Any
 
 from span_marker.configuration import SpanMarkerConfig
+from span_marker.decoding_modes import FLAT, NESTED
+from span_marker.entity_columns import SPANS
 from span_marker.entity_errors import EntityErrors
 from span_marker.model_card.data import SpanMarkerModelCardData
 from span_marker.model_card.evaluations import Evaluation
@@ -26,6 +28,11 @@ _OUTCOMES = {
 _OTHER_NAMES = {"overall_accuracy": "Accuracy of the words' tags", "loss": "Loss of a candidate span"}
 _ONE_WORD = {Scheme.BIOES: "S", Scheme.BILOU: "U", Scheme.IOB1: "I", Scheme.NONE: ""}
 """Prefix of the tag of an entity of one word, where it is not "B"."""
+_OVERLAP = {
+    FLAT: "Entities within other entities are not found: of overlapping ones the most probable is kept.",
+    NESTED: "Of entities that overlap without one containing the other, only the most probable is kept.",
+}
+"""What a mode of decoding does not find."""
 
 
 def label_rows(config: SpanMarkerConfig, data: SpanMarkerModelCardData) -> Rows:
@@ -143,7 +150,8 @@ def limitations(config: SpanMarkerConfig, data: SpanMarkerModelCardData, tokeniz
     items = [f"Entities of more than {longest} words are not found.{_too_long(training, longest)}"]
     if text:
         items.append(f"A sentence of more than {text} tokens is read in windows that overlap.{_cut_off(training)}")
-    items.append("Entities within other entities are not found: of overlapping ones the most probable is kept.")
+    if overlap := _OVERLAP.get(config.decoding):
+        items.append(overlap)
     if tokenizer is not None and not _tells_case_apart(tokenizer):
         items.append('The tokenizer reads capital letters as small ones: the model cannot tell "US" from "us".')
     joined = data.tokenizer_warning
@@ -206,7 +214,7 @@ def predict_example(data: SpanMarkerModelCardData, default: str) -> str:
     return one_line(data.predict_example or " ".join(words) or default)
 
 
-def tagged_example(config: SpanMarkerConfig, data: SpanMarkerModelCardData) -> dict[str, list[str]] | None:
+def tagged_example(config: SpanMarkerConfig, data: SpanMarkerModelCardData) -> dict[str, list[Any]] | None:
     """Choose a sentence to show how training data look.
 
     Args:
@@ -214,11 +222,14 @@ def tagged_example(config: SpanMarkerConfig, data: SpanMarkerModelCardData) -> d
         data: What is known.
 
     Returns:
-        Its ``tokens`` and ``ner_tags``; ``None`` if the model knows no tags.
+        Its ``tokens`` and ``ner_tags`` or ``spans``; ``None`` if the model knows no tags.
     """
     training = data.shown_training_set
-    if training and training.sentences and set(training.sentences[0]["ner_tags"]) <= set(config.tags):
-        return training.sentences[0]
+    row = training.sentences[0] if training and training.sentences else {}
+    if SPANS in row and {span["label"] for span in row[SPANS]} <= set(config.labels):
+        return row
+    if "ner_tags" in row and set(row["ner_tags"]) <= set(config.tags):
+        return row
     if not config.has_labels:
         return None
     prefix = _ONE_WORD.get(config.label_scheme.scheme, "B")

@@ -1,6 +1,6 @@
 """What a training set holds, as the model card tells it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from heapq import nsmallest
 from types import SimpleNamespace
@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset
 
+from span_marker.entity_columns import SPANS, gold_entities
 from span_marker.label_columns import NER_TAGS, TOKENS
 from span_marker.label_normalizer import AutoLabelNormalizer, LabelNormalizer
 from span_marker.label_summary import LabelSummary
 from span_marker.model_card.markdown import one_line
 from span_marker.model_card.sources import DataSource, find_source
+from span_marker.schemes import LabelScheme
 from span_marker.types import EntityTable, IntArray
 
 _BATCH = 10_000
@@ -44,7 +46,7 @@ class TrainingSet:
         lengths: Rows of a table: least, median, 95th percentile and most of several lengths.
         examples: For each type a few different entities, in the order of the data.
         sentences: A few sentences, short ones of many types first: their ``tokens`` and the names of their
-            ``ner_tags``.
+            ``ner_tags``, or their ``spans``.
         source: Where the data set comes from.
     """
 
@@ -55,7 +57,7 @@ class TrainingSet:
     cut_off: int = 0
     lengths: list[dict[str, Any]] = field(default_factory=list)
     examples: dict[str, list[str]] = field(default_factory=dict)
-    sentences: list[dict[str, list[str]]] = field(default_factory=list)
+    sentences: list[dict[str, list[Any]]] = field(default_factory=list)
     source: DataSource = field(default_factory=DataSource)
 
     @classmethod
@@ -76,7 +78,7 @@ class TrainingSet:
             cut_off=int(values["cut_off"]),
             lengths=[dict(row) for row in values["lengths"]],
             examples={str(label): list(map(str, texts)) for label, texts in values["examples"].items()},
-            sentences=[{name: list(map(str, row[name])) for name in (TOKENS, NER_TAGS)} for row in values["sentences"]],
+            sentences=[_read_sentence(row) for row in values["sentences"]],
             source=DataSource.from_dict(values["source"]),
         )
 
@@ -106,15 +108,17 @@ def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
     """Measure a training set and pick examples.
 
     Args:
-        dataset: The sentences, with the columns "tokens" and "ner_tags" of tag ids. Of anything else, such as a stream,
-            only the summary is told.
+        dataset: The sentences, with the columns "tokens" and "ner_tags" of tag ids, or "spans" as
+            [`span_marker.entity_columns.resolve_entities`] makes them. Of anything else, such as a stream, only the
+            summary is told.
         summary: The counts of its labels.
 
     Returns:
         The numbers and examples.
     """
     counts = dict(summary.entity_counts)
-    if not isinstance(dataset, Dataset) or not {TOKENS, NER_TAGS} <= set(dataset.column_names):
+    column = NER_TAGS if summary.tag_counts else SPANS
+    if not isinstance(dataset, Dataset) or not {TOKENS, column} <= set(dataset.column_names):
         return TrainingSet(summary.num_sentences, summary.num_words, counts, source=find_source(dataset))
     normalizer = AutoLabelNormalizer.from_config(SimpleNamespace(label_scheme=summary.scheme))
     examples: dict[str, list[str]] = {label: [] for label in counts}
@@ -122,7 +126,7 @@ def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
     entities: list[IntArray] = []
     widths: list[IntArray] = []
     sentences: list[tuple[int, int, int]] = []
-    for tokens, table in _batches(dataset, normalizer):
+    for tokens, table in _batches(dataset, column, normalizer):
         words.append(pc.list_value_length(tokens).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
         first = sum(map(len, entities))
         entities.append(np.bincount(table.rows, minlength=len(tokens)))
@@ -140,17 +144,17 @@ def describe_training_set(dataset: Any, summary: LabelSummary) -> TrainingSet:
             {"Training set": name, **_quantiles(values)} for name, values in lengths.items() if any(map(len, values))
         ],
         examples={label: found for label, found in examples.items() if found},
-        sentences=[_named(dataset[row], summary.scheme.tags) for *_, row in sentences],
+        sentences=[_named(dataset[row], column, summary.scheme) for *_, row in sentences],
         source=find_source(dataset),
     )
 
 
-def _batches(dataset: Dataset, normalizer: LabelNormalizer) -> Iterator[tuple[pa.ListArray, EntityTable]]:
+def _batches(dataset: Dataset, column: str, normalizer: LabelNormalizer) -> Iterator[tuple[pa.ListArray, EntityTable]]:
     """Yield the tokens and the entities of a data set, part by part."""
-    rows = dataset.select_columns([TOKENS, NER_TAGS]).with_format("arrow")
+    rows = dataset.select_columns([TOKENS, column]).with_format("arrow")
     for first in range(0, len(rows), _BATCH):
         part = rows[first : first + _BATCH]
-        yield part[TOKENS].combine_chunks(), normalizer.entities(part[NER_TAGS])
+        yield part[TOKENS].combine_chunks(), gold_entities({column: part[column]}, normalizer)
 
 
 def _quantiles(values: list[IntArray]) -> dict[str, int]:
@@ -185,6 +189,18 @@ def _telling_sentences(words: IntArray, table: EntityTable, first: int) -> list[
     return [(int(words[row] > _FEW_WORDS), -int(types[row]), first + int(row)) for row in best]
 
 
-def _named(row: Mapping[str, Any], tags: Sequence[str]) -> dict[str, list[str]]:
-    """Name the tags of a sentence."""
-    return {TOKENS: list(row[TOKENS]), NER_TAGS: [tags[tag] for tag in row[NER_TAGS]]}
+def _named(row: Mapping[str, Any], column: str, scheme: LabelScheme) -> dict[str, list[Any]]:
+    """Name the tags or the types of a sentence."""
+    if column == NER_TAGS:
+        return {TOKENS: list(row[TOKENS]), NER_TAGS: [scheme.tags[tag] for tag in row[NER_TAGS]]}
+    spans = [{"start": start, "end": end, "label": scheme.labels[label]} for label, start, end in row[SPANS]]
+    return {TOKENS: list(row[TOKENS]), SPANS: spans}
+
+
+def _read_sentence(row: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Read what [`_named`] made."""
+    tokens = list(map(str, row[TOKENS]))
+    if NER_TAGS in row:
+        return {TOKENS: tokens, NER_TAGS: list(map(str, row[NER_TAGS]))}
+    spans = [{"start": int(s["start"]), "end": int(s["end"]), "label": str(s["label"])} for s in row[SPANS]]
+    return {TOKENS: tokens, SPANS: spans}
