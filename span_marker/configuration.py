@@ -26,6 +26,7 @@ _RANGES = {
     "entity_weight": (0, math.inf),
     "negatives_per_word": (0, math.inf),
     "head_rate": (0, math.inf),
+    "score_temperature": (0, math.inf),
 }
 """Bounds of settings, themselves out of range, but for those that may be zero."""
 _MAY_BE_ZERO = ("span_filter_vote",)
@@ -87,6 +88,8 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             those that the span filter takes for entities most, which are those that markers see in prediction.
             ``None``: all.
         head_rate: Learning rate of the classifiers as a multiple of the encoder's, which is the Trainer's.
+        score_temperature: What the log-odds of entities' scores are divided by, 1 for the model's own probabilities.
+            The Trainer fits it, so that scores tell how often entities are right.
         decoding: How entities are chosen where nothing else is asked for: "flat", "nested" or "all" (see [`Decoding`]).
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
@@ -115,6 +118,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         entity_weight: float = 1.0,
         negatives_per_word: float | None = None,
         head_rate: float = 1.0,
+        score_temperature: float = 1.0,
         decoding: str = FLAT,
         **kwargs: Any,
     ) -> None:
@@ -135,6 +139,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.entity_weight = entity_weight
         self.negatives_per_word = negatives_per_word
         self.head_rate = head_rate
+        self.score_temperature = score_temperature
         self.decoding = decoding
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)

@@ -13,6 +13,7 @@ from transformers.utils import logging
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding_modes import ALL, FLAT, NESTED, Decoding
 from span_marker.ragged import ranges
+from span_marker.score_calibration import scale
 from span_marker.spans import count_spans, spans_at
 from span_marker.types import BoolArray, EntityTable, FloatArray, IntArray
 
@@ -297,6 +298,7 @@ def decode(
     outside_id: int,
     decoding: Decoding | None = None,
     labels: Sequence[str] = (),
+    temperature: float = 1.0,
 ) -> tuple[EntityTable, FloatArray]:
     """Decode the reduced logits of whole sentences.
 
@@ -309,6 +311,7 @@ def decode(
         outside_id: Label id of "no entity".
         decoding: How to choose among spans. ``None``: entities that do not overlap, whatever their probability.
         labels: Name of each label id, for thresholds by entity type.
+        temperature: What the log-odds of the scores are divided by first.
 
     Returns:
         The entities, sorted by row, then start, then end, and their scores. Shape of the scores: ``[entities]``.
@@ -336,5 +339,6 @@ def decode(
     rows, index = np.nonzero(found)
     starts, ends = spans_at(index, words[rows], max_length)
     candidates = EntityTable(rows, label_ids[rows, index].astype(np.int64), starts, ends)
-    kept = select_entities(candidates, scores[rows, index], decoding or Decoding(), labels)
-    return EntityTable(*(column[kept] for column in candidates)), scores[rows[kept], index[kept]].astype(np.float32)
+    probabilities = scale(scores[rows, index], temperature)
+    kept = select_entities(candidates, probabilities, decoding or Decoding(), labels)
+    return EntityTable(*(column[kept] for column in candidates)), probabilities[kept].astype(np.float32)

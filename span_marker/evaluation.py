@@ -117,6 +117,23 @@ def _accuracy(predicted: FlatEntities, gold: FlatEntities, num_words: int) -> fl
     return right / num_words if num_words else 0.0
 
 
+def find_right(predictions: EntityTable, references: EntityTable) -> BoolArray:
+    """Tell which predicted entities are gold entities.
+
+    Args:
+        predictions: Predicted entities.
+        references: Gold entities.
+
+    Returns:
+        Shape: ``[predicted entities]``.
+    """
+    both = np.concatenate([np.stack(table, axis=1) for table in (predictions, references)])
+    _, numbers = np.unique(both, axis=0, return_inverse=True)
+    count = len(predictions.rows)
+    right: BoolArray = np.isin(numbers[:count], numbers[count:])
+    return right
+
+
 def count_overlapping(entities: EntityTable) -> int:
     """Count the entities that share words with another one of their sentence.
 

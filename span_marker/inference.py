@@ -130,6 +130,7 @@ def _predict_block(
             config.outside_id,
             search.decoding,
             config.labels,
+            config.score_temperature,
         )
         for row, label, start, end, score in zip(*(c.tolist() for c in (*found, probabilities)), strict=True):
             index = indices[row]

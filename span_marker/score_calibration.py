@@ -10,29 +10,30 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from span_marker.types import FloatArray
-
 BINS: Final = 15
 LEAST_ENTITIES: Final = 50
 """From fewer predicted entities no temperature is fitted."""
 _CERTAIN: Final = 1e-6
-_TEMPERATURES: Final = np.geomspace(0.05, 20.0, 481)
+_TEMPERATURES: Final = np.geomspace(0.5, 20.0, 371)
+"""None so low that scores next to 1 would become the same."""
 
 
-def scale(scores: npt.ArrayLike, temperature: float) -> FloatArray:
+def scale(scores: npt.ArrayLike, temperature: float) -> npt.NDArray[np.floating]:
     """Divide the log-odds of scores by a temperature.
 
     Args:
         scores: Probabilities.
-        temperature: Above 0; 1 leaves the scores as they are.
+        temperature: At least 0.5; 1 leaves the scores as they are.
 
     Returns:
-        Probabilities. Shape: as ``scores``.
+        Probabilities, in double precision unless they are the same: scores that differ still do. Shape: as ``scores``.
     """
-    scores = np.asarray(scores, dtype=np.float32)
+    scores = np.asarray(scores)
     if temperature == 1:
         return scores
-    scaled: FloatArray = _sigmoid(_log_odds(scores) / temperature).astype(np.float32)
+    with np.errstate(divide="ignore"):  # of certainty
+        odds = np.log(scores, dtype=np.float64) - np.log1p(-scores, dtype=np.float64)
+    scaled: npt.NDArray[np.float64] = np.exp(-np.logaddexp(0, -odds / temperature))
     return scaled
 
 
@@ -46,10 +47,11 @@ def fit_temperature(scores: npt.ArrayLike, is_right: npt.ArrayLike) -> float:
     Returns:
         The temperature; 1 where there are too few entities to tell.
     """
-    odds, right = _log_odds(np.asarray(scores, dtype=np.float64)), np.asarray(is_right, dtype=bool)
-    if len(odds) < LEAST_ENTITIES:
+    clipped = np.clip(np.asarray(scores, dtype=np.float64), _CERTAIN, 1 - _CERTAIN)
+    if len(clipped) < LEAST_ENTITIES:
         return 1.0
-    signed = np.where(right, odds, -odds)
+    odds = np.log(clipped) - np.log1p(-clipped)
+    signed = np.where(is_right, odds, -odds)
     losses = [np.logaddexp(0, -signed / temperature).mean() for temperature in _TEMPERATURES]
     return float(_TEMPERATURES[int(np.argmin(losses))])
 
@@ -69,14 +71,3 @@ def calibration_error(scores: npt.ArrayLike, is_right: npt.ArrayLike) -> float:
     bins = np.minimum((scores * BINS).astype(np.int64), BINS - 1)
     excess = np.bincount(bins, weights=scores - right, minlength=BINS)
     return float(np.abs(excess).sum() / max(len(scores), 1))
-
-
-def _log_odds(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    clipped = np.clip(scores.astype(np.float64), _CERTAIN, 1 - _CERTAIN)
-    odds: npt.NDArray[np.float64] = np.log(clipped) - np.log1p(-clipped)
-    return odds
-
-
-def _sigmoid(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    probabilities: npt.NDArray[np.float64] = 1 / (1 + np.exp(-values))
-    return probabilities

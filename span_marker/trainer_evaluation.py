@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from span_marker.entity_errors import EntityErrors, find_errors
-from span_marker.evaluation import compute_metrics, count_overlapping, to_iob2
-from span_marker.types import EntityTable, FloatArray, IntArray, Row
+from span_marker.evaluation import compute_metrics, count_overlapping, find_right, to_iob2
+from span_marker.score_calibration import calibration_error
+from span_marker.types import BoolArray, EntityTable, FloatArray, IntArray, Row
 
 NO_ENTITY = -100
 """Fills the rows of packed entities; the value that the evaluation loop pads with."""
@@ -129,6 +130,11 @@ class EvaluatedSentences:
             return None
         return find_errors(self.predicted, self.gold, self.num_words, self.labels)
 
+    @cached_property
+    def is_right(self) -> BoolArray:
+        """Whether each predicted entity is a gold entity. Shape: ``[predicted entities]``."""
+        return find_right(self.predicted, self.gold)
+
     def metrics(self, *, per_type: bool) -> dict[str, Any]:
         """Score the predictions.
 
@@ -136,10 +142,11 @@ class EvaluatedSentences:
             per_type: Whether to add a dictionary for each entity type.
 
         Returns:
-            ``loss`` and the metrics of [`span_marker.evaluation.compute_metrics`], without a prefix.
+            ``loss``, the metrics of [`span_marker.evaluation.compute_metrics`] and the ``calibration_error`` of the
+            entities' scores, without a prefix.
         """
-        scores = compute_metrics(self.predicted, self.gold, self.num_words, self.labels, per_type=per_type)
-        return scores | {"loss": self.loss}
+        metrics = compute_metrics(self.predicted, self.gold, self.num_words, self.labels, per_type=per_type)
+        return metrics | {"calibration_error": calibration_error(self.scores, self.is_right), "loss": self.loss}
 
 
 def pack_entities(entities: EntityTable, num_rows: int) -> npt.NDArray[np.int64]:

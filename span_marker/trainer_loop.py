@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from span_marker.learning_rates import scale_learning_rate
 from span_marker.overriding import overridden
 from span_marker.preprocessing import BLANK_WORDS
 from span_marker.span_columns import outrule_blank_ends
-from span_marker.span_filter import calibrated_threshold
 from span_marker.spans import span_index
 from span_marker.trainer_data import (
     ALL_WORDS,
@@ -43,8 +42,6 @@ from span_marker.trainer_scoring import score_spans
 from span_marker.windows import classify_in_windows, window_size
 
 logger = logging.get_logger(__name__)
-_LEAST_LIKELY: Final = 1e-5
-"""Probability of an entity below which a filter with half of the votes or more is hardly ever outvoted."""
 
 
 class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
@@ -91,8 +88,8 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
             output: TrainOutput = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         finally:
             self.is_in_train = False
-        if self.model.config.span_filter and self.eval_dataset is not None and self.hp_search_backend is None:
-            self.calibrate_span_filter()
+        if self.eval_dataset is not None and self.hp_search_backend is None:
+            self._calibrate()
         best = self.state.best_global_step if self.args.load_best_model_at_end else None
         for name, evaluation in self._step_evaluations.get(best or self.state.global_step, {}).items():
             self._record(name, evaluation)
@@ -100,6 +97,9 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         card.set_training_curve(self.state.log_history)
         card.set_emissions(self.callback_handler.callbacks)
         return output
+
+    def _calibrate(self) -> None:
+        """Choose on the evaluation set what is chosen when a model has been trained."""
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer that the arguments ask for, with the learning rate of the classifiers as the model has it.
@@ -258,38 +258,6 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         evaluated = EvaluatedSentences.gather(predicted, gold, self.model.config.labels)
         return evaluated, output._replace(label_ids=gold)
 
-    def calibrate_span_filter(self, dataset: Dataset | dict[str, Dataset] | None = None) -> float:
-        """Choose the span filter's threshold so that it keeps the entities that the model finds without it.
-
-        `train` does so at its end if the Trainer has an evaluation set. Without one the threshold is 0.01.
-
-        Args:
-            dataset: Sentences that the model was not trained on, or several sets of them; tags are not used. ``None``:
-                the Trainer's evaluation set.
-
-        Returns:
-            The threshold, a probability, as stored in the model's configuration.
-
-        Raises:
-            ValueError: The model has no span filter, or there is no data set.
-        """
-        config = self.model.config
-        if not config.span_filter:
-            raise ValueError(
-                "The model has no span filter. Start it with SpanMarkerModel.from_pretrained(..., span_filter=True), "
-                "or give a trained model one with model.fit_span_filter(dataset)."
-            )
-        source = self.eval_dataset if dataset is None else dataset
-        least = _LEAST_LIKELY if config.span_filter_vote >= 0.5 else None
-        with overridden(config, span_filter_threshold=least):
-            found = [
-                self._find_entities(self.get_eval_dataloader(sentences), "Calibration", None, "calibration")[0]
-                for sentences in (source.values() if isinstance(source, dict) else [source])
-            ]
-        scores = np.concatenate([evaluated.filter_scores for evaluated in found])
-        config.span_filter_threshold = calibrated_threshold(scores, config.span_filter_recall)
-        return float(config.span_filter_threshold)
-
     def _score(self, evaluated: EvaluatedSentences, prefix: str) -> dict[str, Any]:
         """Compute all metrics of an evaluation, named without the prefix."""
         if self.args.prediction_loss_only:
@@ -337,8 +305,16 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         blank = [row[:count] for row, count in zip(inputs[BLANK_WORDS].cpu().numpy(), kept_words, strict=True)]
         outrule_blank_ends(best, blank, config.entity_max_length, config.outside_id)
         longest, outside = config.entity_max_length, config.outside_id
-        decoding = choose_decoding(self.decoding, None, None, config)
-        entities, scores = decode(best, probabilities, kept_words, longest, outside, decoding, config.labels)
+        entities, scores = decode(
+            best,
+            probabilities,
+            kept_words,
+            longest,
+            outside,
+            choose_decoding(self.decoding, None, None, config),
+            config.labels,
+            config.score_temperature,
+        )
         spans = span_index(entities.starts, entities.ends, kept_words[entities.rows], config.entity_max_length)
         both = np.stack([scores, filter_scores[entities.rows, spans]], axis=-1)
         packed = (pack_entities(entities, len(rows)), pack_scores(entities, both, len(rows)))

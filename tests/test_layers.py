@@ -24,7 +24,7 @@ OPTIONAL = {
 LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
-    {"decoding_modes", "hub", "pages.rendering", "ragged"},
+    {"decoding_modes", "hub", "pages.rendering", "ragged", "score_calibration"},
     {"pages"},
     {"loading"},
     {
@@ -116,6 +116,7 @@ LAYERS = [
     {"arguments", "endpoint", "trainer_evaluation", "trainer_scoring"},
     {"trainer_data"},
     {"trainer_loop"},
+    {"trainer_calibration"},
     {"trainer_hub"},
     {"trainer_saving"},
     {"trainer_report"},

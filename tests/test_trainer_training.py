@@ -15,6 +15,7 @@ from transformers import trainer as transformers_trainer
 from transformers.utils import logging as transformers_logging
 
 from span_marker import SpanMarkerModel, Trainer, TrainingArguments, trainer_hub
+from span_marker.span_filter import UNCALIBRATED_THRESHOLD
 from span_marker.span_loss import filter_loss
 
 _ADDED = ("compute_loss_func", "optimizer_cls_and_kwargs")
@@ -294,6 +295,7 @@ def test_the_best_model_is_loaded_at_the_end(train):
     )
     scores, losses = logged(trainer, "eval_f1"), logged(trainer, "eval_loss")
     best = scores.index(max(scores))
+    trainer.model.config.span_filter_threshold = UNCALIBRATED_THRESHOLD  # as on the way
     metrics = trainer.evaluate()
     assert metrics["eval_f1"] == max(scores) == trainer.state.best_metric
     assert metrics["eval_loss"] == pytest.approx(losses[best], abs=1e-6)

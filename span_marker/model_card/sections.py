@@ -25,7 +25,11 @@ _OUTCOMES = {
     "missed": "Missed",
     "spurious": "Spurious",
 }
-_OTHER_NAMES = {"overall_accuracy": "Accuracy of the words' tags", "loss": "Loss of a candidate span"}
+_OTHER_NAMES = {
+    "overall_accuracy": "Accuracy of the words' tags",
+    "loss": "Loss of a candidate span",
+    "calibration_error": "Distance of scores from precision (expected calibration error)",
+}
 _ONE_WORD = {Scheme.BIOES: "S", Scheme.BILOU: "U", Scheme.IOB1: "I", Scheme.NONE: ""}
 """Prefix of the tag of an entity of one word, where it is not "B"."""
 _OVERLAP = {
