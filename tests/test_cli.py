@@ -281,7 +281,9 @@ def test_predict_json_lines_keeps_what_they_hold(trained, tmp_path, capsys):
     assert [{**record, "entities": None} for record in records] == [row | {"entities": None} for row in rows]
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"tokens": 3}', '{"tokens": [1]}', "{}"])
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"tokens": 3}', '{"tokens": [1]}', "{}", '{"text": "a", "document_id": [1], "sentence_id": 0}']
+)
 def test_predict_names_the_line(trained, tmp_path, line, capsys):
     (tmp_path / "in.jsonl").write_text(f'{{"text": "Paris"}}\n{line}\n', encoding="utf-8")
     assert main(["predict", str(trained), str(tmp_path / "in.jsonl")]) == 2
@@ -322,6 +324,10 @@ def test_predict_with_document_context(trained, tmp_path, capsys):
     assert_close(found, model.predict(data, batch_size=32))
     assert main(["predict", str(tmp_path / "model"), str(tmp_path / "in.jsonl"), "--to", "conll"]) == 0
     assert capsys.readouterr().out.startswith("# newdoc id = 0\n# sent_id = 0\nAda\t")
+    mixed = [row | {"sentence_id": str(row["sentence_id"])} if number % 2 else row for number, row in enumerate(data)]
+    (tmp_path / "mixed.jsonl").write_text("\n".join(map(json.dumps, mixed)), encoding="utf-8")
+    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "mixed.jsonl")]) == 0
+    assert_close([json.loads(line)["entities"] for line in capsys.readouterr().out.splitlines()], found)
     alone = model.predict(data.select_columns("tokens"), batch_size=32)
     assert [[entity["score"] for entity in row] for row in found] != [
         [entity["score"] for entity in row] for row in alone
