@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -385,6 +386,7 @@ def test_the_saved_configuration_reproduces_the_training(settings, tmp_path, cap
         "validation": "validation",
         "test": "test",
     }
+    assert any((tmp_path / "model" / "runs").rglob("events.out.*")) == (find_spec("tensorboard") is not None)
     again = str(tmp_path / "again")
     assert main(["train", str(tmp_path / "model" / "span_marker.yaml"), "--output", again]) == 0
     first, second = weights(tmp_path / "model"), weights(again)
@@ -395,9 +397,10 @@ def test_the_saved_configuration_reproduces_the_training(settings, tmp_path, cap
 
 def test_train_on_one_file(settings, corpus, tmp_path, capsys):
     settings["data"] = {"path": str(corpus / "train.jsonl")}
-    assert main(["train", write_settings(settings, tmp_path / "settings.json")]) == 0
+    assert main(["train", write_settings(settings, tmp_path / "settings.json"), "training.report_to=none"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""  # there is nothing to evaluate on
+    assert not (tmp_path / "model" / "runs").exists()
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 

