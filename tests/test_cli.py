@@ -9,6 +9,7 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from tiny_models import assert_close, give_opinions
 import span_marker_cli
 from span_marker import SpanMarkerModel, read_dataset, write_dataset
 from span_marker.cli.configuration import Configuration
+from span_marker.cli.search_report import save_plot, show_trials
 from span_marker.cli.tables import plain_table, print_table
 from span_marker_cli import main
 
@@ -496,6 +498,7 @@ def test_a_search_takes_the_best_trial_and_can_be_gone_on_with(settings, tmp_pat
     assert main(["train", path, "--search", "2"]) == 0
     rows = re.findall(r"^(\d+) +(\S+) %  +complete +(\S+) +(\S+)$", capsys.readouterr().out, re.MULTILINE)
     assert sorted(row[0] for row in rows) == ["0", "1"]
+    assert (tmp_path / "model" / "search.png").stat().st_size > 0
     saved = yaml.safe_load((tmp_path / "model" / "span_marker.yaml").read_text(encoding="utf-8"))["training"]
     assert f"{saved['learning_rate']:.3g}" == rows[0][2]
     assert f"{saved['per_device_train_batch_size']:.3g}" == rows[0][3]
@@ -503,6 +506,34 @@ def test_a_search_takes_the_best_trial_and_can_be_gone_on_with(settings, tmp_pat
     assert saved["save_strategy"] == "no"
     assert main(["train", str(tmp_path / "model" / "span_marker.yaml"), "data.test=null"]) == 0
     assert f"{rows[0][1]} % " in re.search(r"^micro .*$", capsys.readouterr().out, re.MULTILINE)[0]
+
+
+def trial(number, value, state, **parameters):
+    return SimpleNamespace(number=number, value=value, state=SimpleNamespace(name=state), params=parameters)
+
+
+TRIALS = [trial(0, 0.5, "COMPLETE", learning_rate=1e-4), trial(1, 0.7, "PRUNED", learning_rate=2e-4)]
+TRIALS += [trial(2, 0.6, "COMPLETE", learning_rate=3e-5, weight_decay=0.05)]
+
+
+def test_trials_that_were_given_up_come_last(capsys):
+    show_trials(TRIALS, ["learning_rate", "weight_decay"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
+    assert rows == [
+        ["2", "60.0", "%", "complete", "3e-05", "0.05"],
+        ["0", "50.0", "%", "complete", "0.0001", "-"],
+        ["1", "70.0", "%", "pruned", "0.0002", "-"],
+    ]
+
+
+def test_a_plot_of_trials_needs_matplotlib_and_trials(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    plot = save_plot(TRIALS, ["learning_rate", "weight_decay"], tmp_path)
+    assert plot == tmp_path / "search.png"
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert save_plot([], ["learning_rate"], tmp_path) is None
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert save_plot(TRIALS, ["learning_rate"], tmp_path) is None
 
 
 @pytest.mark.parametrize(
