@@ -80,5 +80,6 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+import_module("span_marker.verbosity").follow_transformers()
 AutoConfig.register(SpanMarkerConfig.model_type, SpanMarkerConfig)
 AutoModel.register(SpanMarkerConfig, SpanMarkerModel)

@@ -6,8 +6,7 @@ of its document's tokens, and finding all ranges takes a few array operations on
 """
 
 import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from transformers.utils import logging
 from span_marker.arrow_lists import make_lists, read_lists
 from span_marker.fingerprints import derive_fingerprint
 from span_marker.formats import arrow_column, refuse_transform
+from span_marker.progress import progress_bars
 from span_marker.ragged import offsets_of, ranges
 from span_marker.types import IntArray
 
@@ -98,7 +98,7 @@ def add_context(
         return dataset.select_columns(columns).with_format(None)
     contexts = _find_contexts(dataset, model_max_length, (max_prev_context, max_next_context), num_special_tokens)
     arguments = (model_max_length, max_prev_context, max_next_context, num_special_tokens)
-    with _progress_bars(show_progress_bar):
+    with progress_bars(show_progress_bar):
         rewritten = dataset.with_format("arrow").map(
             _rewrite,
             with_indices=True,
@@ -255,16 +255,3 @@ def _natural(name: str) -> list[Any]:
     parts = re.split(r"([0-9]+)", name)
     parts[1::2] = [digits.lstrip("0") for digits in parts[1::2]]
     return [(len(part), part) if place % 2 else part for place, part in enumerate(parts)]
-
-
-@contextmanager
-def _progress_bars(show: bool) -> Iterator[None]:
-    """Keep the library's progress bars quiet where none is wanted."""
-    if show or datasets.are_progress_bars_disabled():
-        yield
-        return
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        datasets.enable_progress_bars()

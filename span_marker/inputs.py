@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import datasets
+import pyarrow as pa
 import torch
 from datasets import Dataset, IterableDataset
 from transformers.utils import logging
@@ -122,13 +123,9 @@ def _parse_block(
         if missing:
             given = ", ".join(item) if isinstance(item, Mapping) else f"{item!r:.60}"
             raise ValueError(f"Row {row} of the stream needs {missing[0]!r}, but it is {given}.")
-        for name in ids:
-            if isinstance(item[name], list | tuple | Mapping | None):
-                raise ValueError(
-                    f"Row {row} of the stream has the {name} {item[name]!r:.60}. Expected a number, a date or a "
-                    "string: give every row one, or leave both columns out."
-                )
     columns = {name: [item[name] for item in items] for name in ("tokens", *ids)}
+    for name in ids:
+        _require_ids(columns[name], name, first_row)
     documents = dict.fromkeys(columns.get(DOCUMENT_ID, ()))
     if again := read_documents & documents.keys():
         row = first_row + next(row for row, name in enumerate(columns[DOCUMENT_ID]) if name in again)
@@ -138,6 +135,36 @@ def _parse_block(
         )
     read_documents.update(documents)
     return Inputs(_checked(columns.pop("tokens"), is_split_into_words, first_row), False, columns)
+
+
+def _require_ids(values: list[Any], name: str, first_row: int) -> None:
+    """Refuse what is no id, and ids of several kinds, which have no order.
+
+    Raises:
+        ValueError: With the first row whose id does not fit.
+    """
+    if not any(isinstance(value, list | tuple | Mapping | None) for value in values) and _are_alike(values):
+        return
+    for row, value in enumerate(values, first_row):
+        if isinstance(value, list | tuple | Mapping | None) or not _are_alike([value]):
+            raise ValueError(
+                f"Row {row} of the stream has the {name} {value!r:.60}. Expected a number, a date or a string: give "
+                "every row one, or leave both columns out."
+            )
+        if not _are_alike([values[0], value]):
+            raise ValueError(
+                f"Row {row} of the stream has the {name} {value!r:.60}, of type {type(value).__name__}, but row "
+                f"{first_row} has {values[0]!r:.60}, of type {type(values[0]).__name__}. Give all rows ids of one "
+                "type, such as strings."
+            )
+
+
+def _are_alike(values: list[Any]) -> bool:
+    """Tell whether values can be a column."""
+    try:
+        return not pa.types.is_nested(pa.array(values).type)
+    except (pa.ArrowException, OverflowError):
+        return False
 
 
 def _suspect_texts(words: list[str]) -> None:

@@ -22,6 +22,7 @@ from span_marker.label_summary import LabelSummary
 from span_marker.modeling import SpanMarkerModel
 from span_marker.overriding import overridden
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
+from span_marker.progress import progress_bars
 from span_marker.span_filter import UNCALIBRATED_THRESHOLD
 from span_marker.span_sampling import SamplingCollator
 from span_marker.tokenizer import SpanMarkerTokenizer
@@ -252,15 +253,16 @@ class Trainer(FromSettings, ReportingTrainer):
         dataset = dataset.select_columns([name for name in dataset.column_names if name in kept])
         # A loss of the user's gets the logits of all spans, so that markers are run for all.
         for_hardest = self.model.config.trains_on_hardest and self.compute_loss_func is None
-        return preprocess(
-            dataset,
-            normalizer,
-            tokenizer,
-            config=self.model.config,
-            spread=True,
-            for_hardest=for_hardest,
-            num_proc=self.num_proc,
-        )
+        with progress_bars(not self.args.disable_tqdm):
+            return preprocess(
+                dataset,
+                normalizer,
+                tokenizer,
+                config=self.model.config,
+                spread=True,
+                for_hardest=for_hardest,
+                num_proc=self.num_proc,
+            )
 
     @staticmethod
     def add_context(
@@ -294,7 +296,8 @@ class Trainer(FromSettings, ReportingTrainer):
         key = (self.column, tokenizer.fingerprint, lengths, reader, truncate)
         prepared = self._prepared.setdefault(dataset, {})
         if key not in prepared:
-            with self.args.main_process_first(desc=f"preprocessing the {name} set"):
+            shown = progress_bars(not self.args.disable_tqdm)
+            with self.args.main_process_first(desc=f"preprocessing the {name} set"), shown:
                 prepared[key] = prepare(
                     dataset,
                     normalizer,

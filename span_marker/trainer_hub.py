@@ -16,12 +16,12 @@ from span_marker.hub import create_branch
 from span_marker.loading import naming
 from span_marker.model_card import published_card
 from span_marker.overriding import overridden
-from span_marker.trainer_calibration import CalibratingTrainer
+from span_marker.trainer_search import SearchingTrainer
 
 logger = logging.get_logger(__name__)
 
 
-class HubTrainer(CalibratingTrainer):
+class HubTrainer(SearchingTrainer):
     """A Trainer that makes the branches it pushes to, and names failed pushes and damaged files of checkpoints."""
 
     _published_card: str | None = None

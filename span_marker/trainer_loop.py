@@ -1,6 +1,5 @@
 """The evaluation loop of the Trainer: whole sentences in, their entities out."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ import transformers
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
-from transformers.trainer_utils import BestRun, EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
+from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, denumpify_detensorize
 from transformers.utils import logging
 
 from span_marker.decoding import choose_decoding, decode
@@ -335,40 +334,3 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
     def _get_eval_sampler(self, eval_dataset: Dataset) -> Sampler[int]:
         """Order sentences by length, the longest first, so that batches hold little padding."""
         return FixedOrder(np.argsort(-sequence_lengths(eval_dataset), kind="stable"))
-
-    def hyperparameter_search(
-        self,
-        hp_space: Callable[[Any], dict[str, Any]] | None = None,
-        compute_objective: Callable[[dict[str, float]], float] | None = None,
-        n_trials: int = 20,
-        direction: str | list[str] | None = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> BestRun | list[BestRun]:
-        """Search for good arguments; see `transformers.Trainer.hyperparameter_search`.
-
-        Args:
-            hp_space: Draws arguments for a trial.
-            compute_objective: Computes from the metrics of an evaluation what to optimize. ``None``: ``overall_f1``,
-                averaged over the evaluation sets, where transformers would add up all metrics.
-            n_trials: Number of trials.
-            direction: "minimize" or "maximize". ``None``: maximize F1, minimize any other objective.
-            *args: Handed on to transformers.
-            **kwargs: Handed on to transformers.
-
-        Returns:
-            The best trial, or several for several objectives.
-
-        Raises:
-            RuntimeError: The Trainer was made with a model and not with ``model_init``.
-        """
-        if direction is None:
-            direction = "maximize" if compute_objective is None else "minimize"
-        objective = compute_objective or _mean_f1
-        return super().hyperparameter_search(hp_space, objective, n_trials, direction, *args, **kwargs)
-
-
-def _mean_f1(metrics: dict[str, float]) -> float:
-    """Average the F1 over the evaluation sets."""
-    scores = [value for name, value in metrics.items() if name.endswith("_overall_f1")]
-    return sum(scores) / len(scores)

@@ -1,4 +1,4 @@
-"""What the Trainer reads back and writes: checkpoints of the same labels, and the model card."""
+"""What the Trainer reads back and writes: checkpoints of the same labels, logs, and the model card."""
 
 import os
 from typing import Any
@@ -10,6 +10,7 @@ from span_marker.configuration import SpanMarkerConfig
 from span_marker.loading import naming
 from span_marker.model_card import write_model_card
 from span_marker.overriding import overridden
+from span_marker.trainer_evaluation import flatten_metrics
 from span_marker.trainer_hub import HubTrainer
 
 
@@ -24,6 +25,19 @@ class SavingTrainer(HubTrainer):
                 saved = SpanMarkerConfig.from_pretrained(path)
             _require_same_labels(self.model.config, saved, path)
         super()._load_from_checkpoint(path, model)
+
+    def log(self, logs: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Log values, those of each type by names of their own: loggers such as TensorBoard take numbers only.
+
+        Args:
+            logs: The values. What transformers adds to them, such as the epoch, is added.
+            *args: As transformers has them.
+            **kwargs: As transformers has them.
+        """
+        flat = flatten_metrics(logs)
+        given = {*flat}
+        super().log(flat, *args, **kwargs)
+        logs |= {name: value for name, value in flat.items() if name not in given}
 
     def create_model_card(
         self,

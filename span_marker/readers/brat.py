@@ -5,22 +5,53 @@ Source: https://brat.nlplab.org/standoff.html.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from span_marker.readers.alignment import Misalignments, TextRow, align_rows
 from span_marker.readers.character_spans import text_row
 from span_marker.readers.conll import WHITESPACE, require_words
 from span_marker.readers.options import ReadOptions
 from span_marker.readers.sentences import Sentence, Span, place
-from span_marker.readers.text_files import decode, numbered_lines
+from span_marker.readers.text_files import decode, has_mark, line_blocks, numbered_lines
 from span_marker.readers.writing import refuse
 
 _ENTITY = re.compile(r"T\d+\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
 _FILE_NAME = re.compile(r"[^./\\\0][^/\\\0]{0,200}")
 _LINE_BREAK = re.compile(r"[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _DEFAULT_NAME = "document"
+_MARK = "\ufeff"
+"""The byte order mark."""
+
+
+class _Entity(NamedTuple):
+    """An entity as it is annotated.
+
+    Attributes:
+        where: Its place, for errors.
+        label: Its type.
+        pieces: First character and character after the last of each piece.
+        quoted: Its text as the annotation has it; ``None`` where it has none.
+    """
+
+    where: str
+    label: str
+    pieces: list[tuple[int, int]]
+    quoted: str | None
+
+    def found(self, text: str) -> str:
+        """Return what is in the text at its offsets."""
+        return " ".join(text[start:end] for start, end in self.pieces)
+
+    def fits(self, text: str) -> bool:
+        """Tell whether this is what the annotation has."""
+        return self.quoted is None or self.quoted.split() == self.found(text).split()
+
+    def moved(self) -> "_Entity":
+        """Return the entity, a character further ahead."""
+        return self._replace(pieces=[(start - 1, end - 1) for start, end in self.pieces])
 
 
 def documents(folder: Path) -> list[Path]:
@@ -56,7 +87,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Sentence]:
         The sentences; a document's name is its id.
 
     Raises:
-        ValueError: A document has no text, or an entity is malformed or does not fit the text.
+        ValueError: A document has no text, an entity is malformed or does not fit the text, or a file is no text file.
     """
     for file in documents(path):
         yield from align_rows(_rows(file, options), options.split_words, options.misaligned)
@@ -68,7 +99,10 @@ def _rows(file: Path, options: ReadOptions) -> list[TextRow]:
     for wanted, other in ((source, file), (file, source)):
         if not wanted.is_file():
             raise ValueError(f"{other} has no {wanted.name} beside it. Expected the text and its annotations.")
-    text = decode(source.read_bytes(), source, 1, options.encoding)
+    text = decode(b"".join(block for _, block in line_blocks(source)), source, 1, options.encoding)
+    entities = list(_entities(file, options))
+    if has_mark(source) and _count_mark(entities, text):
+        entities = [entity.moved() for entity in entities]
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines[:-1]), initial=0))
     spans: list[list[Span]] = [[] for _ in lines]
@@ -76,11 +110,14 @@ def _rows(file: Path, options: ReadOptions) -> list[TextRow]:
         TextRow(line.removesuffix("\r"), spans[number], None, {"document_id": file.stem}, str(source), number + 1)
         for number, line in enumerate(lines)
     ]
-    for where, label, pieces in _entities(file, text, options):
+    for entity in entities:
+        _check(entity, text)
+        pieces = entity.pieces
         number = bisect_right(starts, pieces[0][0]) - 1
         start, end = pieces[0][0] - starts[number], pieces[-1][1] - starts[number]
-        if _is_whole(rows[number], (start, end, label), len(pieces), where, options.misaligned):
-            spans[number].append((start, end, label))
+        span = (start, end, entity.label)
+        if _is_whole(rows[number], span, len(pieces), entity.where, options.misaligned):
+            spans[number].append(span)
     kept = [row for row in rows if row.text.strip()]
     for number, row in enumerate(kept):
         row.ids["sentence_id"] = str(number)
@@ -95,8 +132,8 @@ def _is_whole(row: TextRow, span: Span, pieces: int, where: str, misaligned: Mis
     return not problem
 
 
-def _entities(file: Path, text: str, options: ReadOptions) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
-    """Read the place, the type and the pieces of each entity of a document."""
+def _entities(file: Path, options: ReadOptions) -> Iterator[_Entity]:
+    """Read the entities of a document."""
     for number, line in numbered_lines(file, options.encoding):
         if not line.startswith("T"):
             continue
@@ -105,20 +142,33 @@ def _entities(file: Path, text: str, options: ReadOptions) -> Iterator[tuple[str
         if match is None:
             raise ValueError(f"{where}: {line!r:.80}. Expected an entity: T1, tab, type, start and end, tab, its text.")
         offsets = [piece.split(" ") for piece in match[2].split(";")]
-        pieces = [(int(start), int(end)) for start, end in offsets]
-        for start, end in pieces:
-            if not start < end <= len(text):
-                raise ValueError(
-                    f"{where}: {match[1]} at characters {start} to {end} lies outside the text, which has {len(text)} "
-                    f"characters. Expected 0 <= start < end <= {len(text)}: correct the offsets."
-                )
-        found = " ".join(text[start:end] for start, end in pieces)
-        if match[3] is not None and match[3].split() != found.split():
+        yield _Entity(where, match[1], [(int(start), int(end)) for start, end in offsets], match[3])
+
+
+def _count_mark(entities: Sequence[_Entity], text: str) -> bool:
+    """Tell whether offsets count the byte order mark, which BRAT takes for a character and many other programs do not.
+
+    Args:
+        entities: The entities of a document.
+        text: Its text, without the mark.
+    """
+    return not all(entity.fits(text) for entity in entities) and all(entity.fits(_MARK + text) for entity in entities)
+
+
+def _check(entity: _Entity, text: str) -> None:
+    """Refuse an entity that is not where its annotation says."""
+    for start, end in entity.pieces:
+        if not 0 <= start < end <= len(text):
             raise ValueError(
-                f"{where}: the text of the entity is {match[3]!r:.60}, but at its offsets is {found!r:.60}. Correct "
-                "the offsets, which count characters, line breaks too."
+                f"{entity.where}: {entity.label} at characters {start} to {end} lies outside the text, which has "
+                f"{len(text)} characters. Expected 0 <= start < end <= {len(text)}: correct the offsets."
             )
-        yield where, match[1], pieces
+    if not entity.fits(text):
+        breaks = "line breaks too" + (" (here two characters each)" if "\r\n" in text else "")
+        raise ValueError(
+            f"{entity.where}: the text of the entity is {entity.quoted!r:.60}, but at its offsets is "
+            f"{entity.found(text)!r:.60}. Correct the offsets, which count characters, {breaks}."
+        )
 
 
 def write(sentences: Iterable[Sentence], path: Path) -> None:
@@ -152,6 +202,8 @@ def _write_document(document: str, sentences: Iterator[Sentence], folder: Path) 
     ):
         for sentence in chain([first], sentences):
             row = _writable(sentence)
+            if not position and row.text.startswith(_MARK):
+                position = text.write("\n")  # at the very beginning it would be taken for the file's byte order mark
             text.write(f"{row.text}\n")
             for start, end, label in row.spans:
                 count += 1

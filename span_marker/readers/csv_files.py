@@ -66,7 +66,9 @@ def read_table(path: Path, options: ReadOptions, delimiter: str) -> Iterator[Sen
         ValueError: A column is missing, a row has not as many as the header, or a word or tag is empty.
     """
     rows = _rows(path, options.encoding, delimiter)
-    _, header = next(rows, (1, []))
+    _, header = next(rows, (1, None))
+    if header is None:
+        return
     columns = _find_columns(header, options, place(path, 1))
     sentence, key = Sentence([], [], file=str(path), lines_per_word=1), [""] * len(columns.sentences)
     for number, row in rows:

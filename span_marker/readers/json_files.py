@@ -27,7 +27,7 @@ def read_items(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]
     Raises:
         ValueError: A line is not JSON.
     """
-    if _is_array(path, encoding):
+    if is_array(path, encoding):
         yield from _array_items(path, encoding)
         return
     for number, line in numbered_lines(path, encoding):
@@ -56,15 +56,23 @@ def parse_line(line: str, where: str) -> Any:
         ) from error
 
 
-def _is_array(path: Path, encoding: str) -> bool:
-    """Tell an array that holds all values from a value a line, which may be an array itself."""
+def is_array(path: Path, encoding: str) -> bool:
+    """Tell an array that holds all values from a value a line, which may be an array itself.
+
+    Args:
+        path: The file.
+        encoding: Its encoding.
+
+    Returns:
+        Whether it is one array.
+    """
     with path.open("rb") as file:
         start = file.read(BLOCK).removeprefix(codecs.BOM_UTF8).lstrip()
     if not start.startswith(b"["):
         return False
     line, newline, _ = start.partition(b"\n")
     try:
-        value = json.loads(line.decode(encoding, errors="replace"))
+        value, _ = _DECODER.raw_decode(line.decode(encoding, errors="replace"))
     except JSONDecodeError:
         return bool(newline) or len(start) >= BLOCK - 4 or start.rstrip().endswith(b"]")
     return not (value and isinstance(value[0], str))
@@ -108,11 +116,11 @@ def write_items(items: Iterable[Any], path: Path) -> None:
         items: The values.
         path: The file.
     """
-    is_array = path.suffix == ".json"
+    in_array = path.suffix == ".json"
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write("[\n" if is_array else "")
+        file.write("[\n" if in_array else "")
         for number, item in enumerate(items):
-            file.write(",\n" if is_array and number else "")
+            file.write(",\n" if in_array and number else "")
             file.write(json.dumps(item, ensure_ascii=False))
-            file.write("" if is_array else "\n")
-        file.write("\n]\n" if is_array else "")
+            file.write("" if in_array else "\n")
+        file.write("\n]\n" if in_array else "")

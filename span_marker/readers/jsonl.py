@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json
 
-from span_marker.readers.json_files import parse_line, read_items, write_items
+from span_marker.readers.json_files import is_array, parse_line, read_items, write_items
 from span_marker.readers.options import ReadOptions
 from span_marker.readers.sentences import ID_COLUMNS, Sentence, Span, place, read_ids
 from span_marker.readers.tables import ArrowRows, Batch
@@ -161,7 +161,7 @@ def _arrow_schema(path: Path, parser: _Parser, options: ReadOptions) -> Any:
     first = next(read_items(path, options.encoding), (0, None))[1]
     if not isinstance(first, dict) or options.encoding != "utf-8" or {"spans", "text"} & first.keys():
         return None
-    if _starts_with_array(path):
+    if is_array(path, options.encoding):
         return None
     tags = first.get(parser.keys["ner_tags"])
     numbers = isinstance(tags, list) and any(isinstance(tag, int) for tag in tags)
@@ -176,11 +176,6 @@ def _arrow_schema(path: Path, parser: _Parser, options: ReadOptions) -> Any:
     # Spans are not read by arrow; a null column shows that a later object has some.
     fields.append(pa.field("spans", pa.null()))
     return pa.schema(fields)
-
-
-def _starts_with_array(path: Path) -> bool:
-    _, block = next(line_blocks(path), (1, b""))
-    return block.lstrip().startswith(b"[")
 
 
 def _read_block(block: bytes, schema: Any) -> Any:

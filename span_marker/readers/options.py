@@ -50,10 +50,26 @@ class ReadOptions:
         ):
             if value not in choices:
                 raise ValueError(f"{name}={value!r}. Choose one of {', '.join(map(repr, choices))}.")
+        _check_encoding(self.encoding)
         if self.keep_tags and self.entity_column is not None:
             raise ValueError(
                 f"keep_tags=True, but entity_column={self.entity_column!r} asks for another form. Leave one out."
             )
+
+
+def _check_encoding(encoding: str) -> None:
+    """Refuse encodings that Python does not know, and those in which lines cannot be told before they are decoded."""
+    try:
+        has_lines = b"\n".decode(encoding) == "\n"
+    except UnicodeDecodeError:
+        has_lines = False
+    except LookupError as error:
+        raise ValueError(f"encoding={encoding!r}, which Python does not know. Pass one such as 'latin-1'.") from error
+    if not has_lines:
+        raise ValueError(
+            f"encoding={encoding!r}, in which a line feed is not one byte. Save the files as UTF-8, and pass no "
+            "encoding."
+        )
 
 
 def choose_splitter(split_words: str | WordSplitter) -> WordSplitter:

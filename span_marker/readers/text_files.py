@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,12 +25,13 @@ def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
         Number of the first line of the block, from 1, and the block.
 
     Raises:
-        ValueError: A line is longer than [`MAX_LINE`].
+        ValueError: A line is longer than [`MAX_LINE`], lines end with carriage returns alone, or the file is UTF-16.
     """
     number, rest = 1, b""
     with path.open("rb") as file:
         while chunk := file.read(BLOCK):
             if number == 1 and not rest:
+                _check_start(chunk, path)
                 chunk = chunk.removeprefix(BOM_UTF8)
             block, newline, rest = (rest + chunk).rpartition(b"\n")
             if len(rest) > MAX_LINE:
@@ -46,6 +47,30 @@ def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
         yield number, rest
 
 
+def _check_start(chunk: bytes, path: Path) -> None:
+    """Refuse a file whose lines cannot be told apart, by its first bytes."""
+    if chunk.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise ValueError(f"{place(path, 1)}: the file begins with the byte order mark of UTF-16. Save it as UTF-8.")
+    if b"\r" in chunk and b"\n" not in chunk:
+        raise ValueError(
+            f"{place(path, 1)}: the file has carriage returns but no line feed, and only a line feed ends a line. Save "
+            "it with the line ends of Unix or Windows."
+        )
+
+
+def has_mark(path: Path) -> bool:
+    """Tell whether a file begins with the byte order mark of UTF-8.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Whether it does.
+    """
+    with path.open("rb") as file:
+        return file.read(len(BOM_UTF8)) == BOM_UTF8
+
+
 def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Read a text file line by line; only line feeds, with or without a carriage return, end a line.
 
@@ -57,7 +82,7 @@ def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, s
         Number of the line, from 1, and the line without its end.
 
     Raises:
-        ValueError: A line is too long, or not in this encoding.
+        ValueError: A line is not in this encoding, or as in [`line_blocks`].
     """
     for first, block in line_blocks(path):
         text = decode(block, path, first, encoding)
