@@ -49,6 +49,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--peer-batch-sizes", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="tried by the reference")
     add("--lengths", type=int, nargs="+", default=[8, 16, 32, 64, 128, 256, 512], help="words of a sentence")
     add("--words", type=int, default=4096, help="words of all sentences of a length")
+    add("--long-text", type=int, default=10_000, help="words of a single text, which is read once")
     add("--labels", type=int, nargs="+", default=[4, 8, 16, 32, 64, 128], help="numbers of entity types")
     add("--label-sentences", type=int, default=128, help="sentences for the numbers of types")
     add("--corpus-sizes", type=int, nargs="+", default=[1000, 3000, 10_000, 30_000, 100_000], help="sentences")
@@ -70,7 +71,7 @@ def run(settings: argparse.Namespace) -> bool:
         Whether all that is required is met.
 
     Raises:
-        DemoError: A data set or the encoder is missing.
+        DemoError: A data set or the encoder is missing, or no data set has been measured.
         PeerError: A contestant failed, or the reference cannot be had.
     """
     if settings.threads:
@@ -80,6 +81,8 @@ def run(settings: argparse.Namespace) -> bool:
     report = Report(read_results(settings.results), {"wall": "seconds", "processor": "processor"}[settings.clock])
     write_page(report, settings.page)
     checks = report.checks()
+    if not any(check.is_required for check in checks):
+        raise DemoError(f"Nothing that is required is in {settings.results} yet: run the part {DATA!r}.")
     for check in checks:
         print(f"{'met' if check.is_met else 'NOT MET'}: {check.where}, {check.text}: {check.value}")
     return all(check.is_met for check in checks if check.is_required)

@@ -28,8 +28,6 @@ from records import Record, append, environment, find, read_results
 from speed_models import Models, digest, models_of, save_for_reference, save_fresh, save_onnx
 
 DATA, LENGTH, LABELS, CORPUS = "data", "length", "labels", "corpus"
-LONG_TEXT = 10_000
-"""Words of the one long text."""
 KEPT = 0.01
 """Share of the spans that fresh models keep."""
 _ONNX = "OnnxSpanMarkerModel"
@@ -146,11 +144,11 @@ class Bench:
         size, text = self._settings.batch_size, list(one.test()["tokens"])
         contestants = [one.tagger(self._encoder, size), *line_up(str(one.models.span), size)[:2]]
         with Arena(self._settings.threads) as arena:
-            for length in (*self._settings.lengths, LONG_TEXT):
+            for length in (*self._settings.lengths, self._settings.long_text):
                 sentences = pieces(text, length, max(self._settings.words, length))
                 key = {"part": LENGTH, "length": length, "words": len(sentences) * length}
                 # The long text is there to show that it works.
-                repetitions = {"repetitions": 1} if length == LONG_TEXT else {}
+                repetitions = {"repetitions": 1} if length == self._settings.long_text else {}
                 self._once(
                     key | one.key | repetitions,
                     lambda sentences=sentences, length=length, repetitions=repetitions: self._measure(
