@@ -15,6 +15,7 @@ import sys
 import tempfile
 import venv
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,13 @@ FOLDER = Path(__file__).resolve().parent / f".venv-span-marker-{PEER_VERSION}"
 REQUIREMENTS = (("torch==2.13.0",), (f"span-marker=={PEER_VERSION}", "transformers==4.57.6"))
 """What is installed, step by step: torch first, so that it is the version that this package is measured with."""
 
-_WRAPPER = """
+_SERVER = """
 if __name__ == "__main__":
-    import json as _json, sys as _sys
-    with open(_sys.argv[1], encoding="utf-8") as _file:
-        _result = run(_json.load(_file))
-    with open(_sys.argv[2], "w", encoding="utf-8") as _file:
-        _json.dump(_result, _file)
+    import json as _json, os as _os, sys as _sys
+    _answers = _os.fdopen(_os.dup(1), "w")
+    _os.dup2(2, 1)  # what libraries print is no answer
+    for _line in _sys.stdin:
+        print(_json.dumps(run(_json.loads(_line))), file=_answers, flush=True)
 """
 _VERSIONS = """
 def run(payload):
@@ -96,13 +97,78 @@ def versions(python: Path) -> dict[str, str]:
     return found
 
 
-def run_script(python: Path, script: str, payload: Any = None, threads: int | None = None) -> Any:
-    """Run a script in a process of its own.
+class Worker:
+    """A script in a process of its own, which can be run again and again; close it after use, or use ``with``.
 
-    Nothing is looked up on the Hub, and what the script prints goes to stderr.
+    Nothing is looked up on the Hub.
 
     Args:
         python: The interpreter. Any but this process's own finds its own packages only.
+        script: Text that defines ``run(payload)``.
+        threads: Number of CPU threads. ``None``: what the libraries choose.
+    """
+
+    def __init__(self, python: Path, script: str, threads: int | None = None) -> None:
+        self._python = python
+        self._folder = tempfile.TemporaryDirectory(prefix="span-marker-benchmark-")
+        folder = Path(self._folder.name)
+        (folder / "script.py").write_text(script + _SERVER, encoding="utf-8")
+        self._log = (folder / "log.txt").open("w+", encoding="utf-8", errors="replace")
+        self._process = subprocess.Popen(
+            [str(python), "script.py"],
+            cwd=folder,
+            env=_environment(python, threads),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def __call__(self, payload: Any = None) -> Any:
+        """Run the script.
+
+        Args:
+            payload: A JSON value, what ``run`` gets.
+
+        Returns:
+            The JSON value that ``run`` returns.
+
+        Raises:
+            PeerError: The script failed; the end of what it wrote is in the message.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        answer = ""
+        with suppress(BrokenPipeError):  # it has ended; what it wrote tells why
+            print(json.dumps(payload), file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline()
+        if not answer:
+            self._process.wait()
+            self._log.seek(0)
+            written = self._log.read().splitlines()
+            raise PeerError(f"A script failed under {self._python}:\n" + "\n".join(written[-25:]))
+        return json.loads(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        with suppress(BrokenPipeError):
+            self._process.communicate()
+        self._log.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def run_script(python: Path, script: str, payload: Any = None, threads: int | None = None) -> Any:
+    """Run a script once, in a process of its own; see [`Worker`].
+
+    Args:
+        python: The interpreter.
         script: Text that defines ``run(payload)``.
         payload: A JSON value, what ``run`` gets.
         threads: Number of CPU threads. ``None``: what the libraries choose.
@@ -113,18 +179,8 @@ def run_script(python: Path, script: str, payload: Any = None, threads: int | No
     Raises:
         PeerError: The script failed; the end of what it wrote is in the message.
     """
-    with tempfile.TemporaryDirectory(prefix="span-marker-benchmark-") as name:
-        folder = Path(name)
-        (folder / "script.py").write_text(script + _WRAPPER, encoding="utf-8")
-        (folder / "payload.json").write_text(json.dumps(payload), encoding="utf-8")
-        command = [str(python), "script.py", "payload.json", "result.json"]
-        process = subprocess.run(
-            command, cwd=folder, env=_environment(python, threads), capture_output=True, text=True, check=False
-        )
-        if process.returncode:
-            written = (process.stdout + process.stderr).splitlines()
-            raise PeerError(f"A script failed under {python}:\n" + "\n".join(written[-25:]))
-        return json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    with Worker(python, script, threads) as worker:
+        return worker(payload)
 
 
 def _environment(python: Path, threads: int | None) -> dict[str, str]:
@@ -135,7 +191,8 @@ def _environment(python: Path, threads: int | None) -> dict[str, str]:
     if paths and python == Path(sys.executable):
         variables["PYTHONPATH"] = os.pathsep.join(paths)
     if threads is not None:
-        variables |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")  # the last one: tokenizers
+        variables |= dict.fromkeys(names, str(threads))
     return variables
 
 

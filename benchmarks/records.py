@@ -4,10 +4,12 @@ Run as a script, it writes the tables of ``docs/accuracy.md`` anew.
 """
 
 import json
+import os
+import platform
 import re
 import statistics
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -93,21 +95,36 @@ def update(page: str, records: list[Record]) -> str:
     """Write the tables of a page anew.
 
     Args:
-        page: Markdown in which ``<!-- table: test -->`` and ``<!-- end -->`` enclose the table of the runs that were
-            scored on that split.
+        page: Markdown with a table for each split, of the runs that were scored on it; see [`replace_tables`].
         records: All runs.
 
     Returns:
         The page.
     """
 
-    def replace(match: re.Match[str]) -> str:
-        begin, split, end = match.groups()
+    def of_split(split: str) -> str:
         latest = {
             json.dumps([record[name] for name in _SETTINGS]): record for record in records if record["split"] == split
         }
-        ordered = sorted(latest.values(), key=lambda record: [str(record[name]) for name in _ORDER])
-        return f"{begin}\n{table(ordered)}\n{end}"
+        return table(sorted(latest.values(), key=lambda record: [str(record[name]) for name in _ORDER]))
+
+    return replace_tables(page, of_split)
+
+
+def replace_tables(page: str, make: Callable[[str], str]) -> str:
+    """Write the tables of a page anew.
+
+    Args:
+        page: Markdown in which ``<!-- table: NAME -->`` and ``<!-- end -->`` enclose a table.
+        make: Makes the table of a name.
+
+    Returns:
+        The page.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        begin, name, end = match.groups()
+        return f"{begin}\n{make(name)}\n{end}"
 
     return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", replace, page, flags=re.DOTALL)
 
@@ -138,7 +155,18 @@ def environment() -> Record:
         "transformers": version("transformers"),
         "torch": version("torch"),
         "threads": torch.get_num_threads(),
+        "machine": machine(),
     }
+
+
+def machine() -> str:
+    """Describe the machine: processor, cores, system."""
+    processor = platform.processor() or platform.machine()
+    try:
+        names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+    except OSError:  # not Linux
+        names = []
+    return f"{names[0] if names else processor}, {os.cpu_count()} cores, {platform.system()}"
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from corpora import ENCODER, LENGTHS, Corpus, encoder_path, read_corpus
 from datasets.utils.logging import disable_progress_bar
 from transformers import AutoModelForTokenClassification, AutoTokenizer, TrainingArguments, set_seed
 from transformers.utils import logging as transformers_logging
+from workloads import tag_sentences
 
 from span_marker import SpanMarkerModel, Trainer
 from span_marker.demo import DemoError
@@ -79,24 +79,6 @@ def train(corpus: Corpus, encoder: str, settings: argparse.Namespace) -> Trainer
     return trainer
 
 
-def tag(model: Any, tokenizer: Any, sentences: Sequence[Sequence[str]], batch_size: int) -> None:
-    """Predict tags as plainly as can be.
-
-    Args:
-        model: A token classification model.
-        tokenizer: Its tokenizer.
-        sentences: Lists of words.
-        batch_size: Number of sentences in a batch.
-    """
-    rows = tokenizer(sentences, is_split_into_words=True, truncation=True, max_length=LENGTHS["model_max_length"])
-    order = np.argsort([-len(ids) for ids in rows["input_ids"]], kind="stable").tolist()
-    with torch.inference_mode():
-        for offset in range(0, len(order), batch_size):
-            ids = [rows["input_ids"][index] for index in order[offset : offset + batch_size]]
-            batch = tokenizer.pad({"input_ids": ids}, return_tensors="pt")
-            model(**batch).logits.argmax(-1).tolist()
-
-
 def measure(tasks: dict[str, Callable[[], Any]], repetitions: int, clock: str = "wall") -> dict[str, float]:
     """Time tasks in turn.
 
@@ -139,11 +121,12 @@ def run(settings: argparse.Namespace) -> None:
     sentences = list(test["tokens"])[: settings.sentences]
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     tagger = AutoModelForTokenClassification.from_pretrained(encoder, num_labels=len(corpus.labels)).eval()
+    length = LENGTHS["model_max_length"]
     seconds = measure(
         {
             ALL: lambda: model.predict(sentences, settings.batch_size, span_filter=False),
             FILTERED: lambda: model.predict(sentences, settings.batch_size, span_filter=True),
-            TOKEN: lambda: tag(tagger, tokenizer, sentences, settings.batch_size),
+            TOKEN: lambda: tag_sentences(tagger, tokenizer, sentences, settings.batch_size, length),
         },
         settings.repetitions,
     )

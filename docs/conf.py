@@ -31,7 +31,7 @@ def _as_literals(app: Any, what: str, name: str, obj: Any, options: Any, lines: 
 
 def _link_to_page(app: Any, page: str, source: list[str]) -> None:
     """Lead links to the description of the benchmarks to the page that includes it."""
-    source[0] = source[0].replace("](../benchmarks/README.md)", "](benchmarks.md)")
+    source[0] = source[0].replace("](../benchmarks/README.md", "](benchmarks.md")
 
 
 def setup(app: Any) -> None:
