@@ -79,7 +79,7 @@ def table(records: list[Record]) -> str:
             record["split"],
             record["experiment"],
             epochs,
-            json.dumps(record["recipe"]),
+            _identity(record["recipe"]),
         )
         groups.setdefault(key, []).append(record)
     for (*cells, _), runs in groups.items():
@@ -89,6 +89,11 @@ def table(records: list[Record]) -> str:
         seeds = " ".join(str(run["seed"]) for run in runs)
         lines.append(f"| {' | '.join(map(str, [*cells, seeds, *scores, minutes]))} |")
     return "\n".join(lines)
+
+
+def _identity(value: Any) -> str:
+    """Write settings such that the same ones are the same, 4 epochs and 4.0 epochs among them."""
+    return json.dumps(json.loads(json.dumps(value), parse_int=float))
 
 
 def update(page: str, records: list[Record]) -> str:
@@ -104,7 +109,7 @@ def update(page: str, records: list[Record]) -> str:
 
     def of_split(split: str) -> str:
         latest = {
-            json.dumps([record[name] for name in _SETTINGS]): record for record in records if record["split"] == split
+            _identity([record[name] for name in _SETTINGS]): record for record in records if record["split"] == split
         }
         return table(sorted(latest.values(), key=lambda record: [str(record[name]) for name in _ORDER]))
 
