@@ -173,6 +173,30 @@ def test_duplicates_and_contradictions():
     assert notes(report)[0].startswith("3 of the 6 sentences of train occur before")
 
 
+KEYS = st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 1)))
+
+
+def make_keys(values):
+    words, entities = (np.array([value[index] for value in values], dtype=np.int64) for index in (0, 1))
+    return Keys(10 * np.arange(len(values)), words, entities)
+
+
+@given(KEYS, KEYS)
+def test_repeats_are_those_of_a_search_by_hand(values, others):
+    firsts = {}
+    repeats = [(row, firsts.setdefault(value[0], row)) for row, value in enumerate(values)]
+    repeats = [(row, first) for row, first in repeats if row != first]
+    differing = [(row, first) for row, first in repeats if values[row][1] != values[first][1]]
+    found, contradictions = find_duplicates(make_keys(values))
+    assert (found.count, contradictions.count) == (len(repeats), len(differing))
+    assert found.examples == [(10 * row, 10 * first) for row, first in repeats[:5]]
+    assert contradictions.examples == [(10 * row, 10 * first) for row, first in differing[:5]]
+    words = [value[0] for value in values]
+    leaks = [(10 * row, 10 * words.index(value[0])) for row, value in enumerate(others) if value[0] in words]
+    assert find_leaks(make_keys(others), make_keys(values)).examples == leaks[:5]
+    assert find_leaks(make_keys(others), make_keys(values)).count == len(leaks)
+
+
 def test_leaks_between_splits():
     train, test = tagged("a/B-PER", "b/O", "c/O"), tagged("d/B-PER", "c/O", "b/O")
     leaks = find_leaks(keys_of(test), keys_of(train))
