@@ -174,15 +174,26 @@ class Arena:
         return sizes[seconds.index(min(seconds))]
 
 
-def spread(rows: Dataset, number: int | None) -> Dataset:
-    """Choose sentences evenly.
+def choose(rows: Dataset, number: int | None, batch_size: int) -> Dataset:
+    """Choose sentences that make batches such as those of all sentences.
+
+    Few sentences of all lengths would be padded more, which slows down those that compute padding.
 
     Args:
         rows: The sentences.
-        number: How many. ``None``: all.
+        number: How many, rounded up to whole batches. ``None``: all.
+        batch_size: Number of sentences in a batch.
+
+    Returns:
+        Evenly chosen batches of neighbours in the order of length, in their first order.
     """
-    number = len(rows) if number is None else min(number, len(rows))
-    return rows.select(np.linspace(0, len(rows), number, endpoint=False, dtype=int))
+    if number is None or number >= len(rows):
+        return rows
+    order = np.argsort([-sum(map(len, words)) for words in rows["tokens"]], kind="stable")
+    batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
+    count = min(-(-number // batch_size), len(batches))
+    middle = ((np.arange(count) + 0.5) * len(batches) / count).astype(int)
+    return rows.select(np.sort(np.concatenate([batches[batch] for batch in middle])))
 
 
 def ratio(these: Times, those: Times, clock: str) -> tuple[float, float, float]:

@@ -15,11 +15,11 @@ from contestants import (
     TOKEN,
     Arena,
     Contestant,
+    choose,
     f1_score,
     finder,
     line_up,
     progress,
-    spread,
     tagger,
 )
 from corpora import LENGTHS, Corpus, encoder_path, read_corpus
@@ -47,10 +47,6 @@ class Set:
         """What tells its results from others."""
         return {"data": self.name, "model": digest(self.models.span)}
 
-    def test(self, number: int | None = None) -> Dataset:
-        """So many test sentences, or all."""
-        return spread(self.corpus.splits["test"], number)
-
     def tagger(self, encoder: str, batch_size: int) -> Contestant:
         """Token classification with its model, or with an untrained one of as many tags."""
         if self.models.tagger is None:
@@ -71,6 +67,7 @@ class Bench:
         self._peer_python = peer_python
         self._encoder = encoder_path(settings.encoder)
         self._sets: dict[str, Set] = {}
+        self._environment = environment()  # the commit that runs, whatever is checked out meanwhile
         self._common = {
             "encoder": Path(settings.encoder).name,
             "threads": settings.threads,
@@ -89,7 +86,7 @@ class Bench:
         """Measure what is not in the file of results yet."""
         key = self._common | key
         if find(read_results(self._settings.results), key) is None:
-            append(self._settings.results, key | measure() | environment() | {"threads": key["threads"]})
+            append(self._settings.results, key | measure() | self._environment | {"threads": key["threads"]})
         progress(f"{key['part']}, {key.get(key['part'], key.get('data'))}: done")
 
     def _set(self, data: str) -> Set:
@@ -98,6 +95,10 @@ class Bench:
             corpus = read_corpus(data)
             self._sets[name] = Set(name, corpus, models_of(name, corpus, self._encoder, self._settings))
         return self._sets[name]
+
+    def _test(self, corpus: Corpus, number: int | None) -> Dataset:
+        """So many test sentences, or all."""
+        return choose(corpus.splits["test"], number, self._settings.batch_size)
 
     def _measure(
         self, arena: Arena, what: str, contestants: list[Contestant], repetitions: int | None = None, **task: Any
@@ -108,7 +109,9 @@ class Bench:
         """All contestants on each data set, and their F1."""
         for data in self._settings.data:
             one = self._set(data)
-            timed, scored = one.test(self._settings.sentences), one.test(self._settings.scored)
+            timed, scored = (
+                self._test(one.corpus, number) for number in (self._settings.sentences, self._settings.scored)
+            )
             key = {"part": DATA, "sentences": len(timed), "scored": len(scored), "tagger": digest(one.models.tagger)}
             self._once(key | one.key, lambda one=one, timed=timed, scored=scored: self._data_set(one, timed, scored))
 
@@ -141,7 +144,7 @@ class Bench:
     def _lengths(self) -> None:
         """Sentences of equal length, cut out of the first data set's test text."""
         one = self._set(self._settings.data[0])
-        size, text = self._settings.batch_size, list(one.test()["tokens"])
+        size, text = self._settings.batch_size, list(one.corpus.splits["test"]["tokens"])
         contestants = [one.tagger(self._encoder, size), *line_up(str(one.models.span), size)[:2]]
         with Arena(self._settings.threads) as arena:
             for length in (*self._settings.lengths, self._settings.long_text):
@@ -159,7 +162,7 @@ class Bench:
     def _labels(self) -> None:
         """Fresh models with more and more entity types, on sentences of the first data set."""
         data = self._settings.data[0]
-        sentences = list(spread(read_corpus(data).splits["test"], self._settings.label_sentences)["tokens"])
+        sentences = list(self._test(read_corpus(data), self._settings.label_sentences)["tokens"])
         with Arena(self._settings.threads) as arena:
             for number in self._settings.labels:
                 key = {"part": LABELS, "labels": number, "data": Path(data).name, "sentences": len(sentences)}
@@ -176,7 +179,7 @@ class Bench:
     def _corpora(self) -> None:
         """More and more short sentences from a generator."""
         one, words = self._set(self._settings.data[0]), self._settings.corpus_words
-        text = list(one.test()["tokens"])
+        text = list(one.corpus.splits["test"]["tokens"])
         sentences = pieces(text, words, sum(map(len, text)))
         contestants = line_up(str(one.models.span), self._settings.batch_size)[1:]
         with Arena(self._settings.threads) as arena:

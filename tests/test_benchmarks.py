@@ -53,11 +53,12 @@ def test_pieces_of_a_text():
     assert pieces([["a", "b"], ["c"]], 2, 7) == [["a", "b"], ["c", "a"], ["b", "c"]]
 
 
-def test_sentences_are_chosen_evenly():
-    from contestants import spread
+def test_sentences_are_chosen_in_batches_of_like_length():
+    from contestants import choose
 
-    rows = Dataset.from_dict({"row": list(range(10))})
-    assert [list(spread(rows, number)["row"]) for number in (3, None, 20)] == [[0, 3, 6], [*range(10)], [*range(10)]]
+    rows = Dataset.from_dict({"tokens": [["a" * length] for length in (1, 9, 2, 8, 3, 7, 4, 6)]})
+    chosen = {number: [len(words[0]) for words in choose(rows, number, 2)["tokens"]] for number in (None, 8, 3, 2)}
+    assert chosen == {None: [1, 9, 2, 8, 3, 7, 4, 6], 8: [1, 9, 2, 8, 3, 7, 4, 6], 3: [1, 2, 7, 6], 2: [3, 4]}
 
 
 def data_record(filtered, f1_of_int8=0.4):
