@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,15 @@ def _progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run_once(experiment: Experiment, corpus: Corpus, encoder: str, key: Record, save: Path | None = None) -> Record:
+def run_once(
+    experiment: Experiment,
+    corpus: Corpus,
+    encoder: str,
+    key: Record,
+    save: Path | None = None,
+    *,
+    brief: bool = False,
+) -> Record:
     """Train one model and score it.
 
     Args:
@@ -73,12 +82,13 @@ def run_once(experiment: Experiment, corpus: Corpus, encoder: str, key: Record, 
         encoder: Path of the encoder.
         key: The settings of the run.
         save: Folder for the trained model, in a folder of its own. ``None``: it is not kept.
+        brief: Whether to leave out how F1 depends on the settings of the span filter.
 
     Returns:
         Scores and times.
     """
     set_seed(key["seed"])
-    evaluate = {SPAN: _span_markers, TOKEN: _token_classification}[experiment.model]
+    evaluate = {SPAN: partial(_span_markers, brief=brief), TOKEN: _token_classification}[experiment.model]
     kept = None if save is None else nullcontext(str(save / f"{key['data']}-{experiment.name}-{key['seed']}"))
     with kept or tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
@@ -105,6 +115,8 @@ def _span_markers(
     arguments: TrainingArguments,
     progress: Progress,
     split: str,
+    *,
+    brief: bool = False,
 ) -> Record:
     """Train and score span markers."""
     candidate = Candidate(**experiment.candidate)
@@ -129,6 +141,7 @@ def _span_markers(
     config = trainer.model.config
     if config.span_filter:
         result["span_filter_threshold"] = config.span_filter_threshold
+    if config.span_filter and not brief:
         (result["all_spans_f1"],) = _score_with(trainer, corpus.splits[split], "span_filter_threshold", [None])
         # Nothing is chosen on a test set.
         for setting, values in (("span_filter_threshold", THRESHOLDS), ("span_filter_vote", VOTES)):
@@ -220,6 +233,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--bf16", action="store_true", help="train and score in mixed precision")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--save", type=Path, help="folder for the trained models, a folder each")
+    parser.add_argument("--brief", action="store_true", help="leave out F1 by settings of the span filter")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished runs, added to")
     return parser.parse_args(argv)
 
@@ -255,7 +269,8 @@ def run(settings: argparse.Namespace) -> list[Record]:
         record = find(read_results(settings.results), key)
         if record is None:
             corpus = narrow(read_corpus(data), context=settings.context, sentences=sentences)
-            record = key | run_once(experiment, corpus, encoder, key, settings.save) | environment()
+            record = key | run_once(experiment, corpus, encoder, key, settings.save, brief=settings.brief)
+            record |= environment()
             append(settings.results, record)
         _progress(f"{key['data']}, {name}, seed {seed}: F1 {100 * record['f1']:.2f}")
         records.append(record)

@@ -15,8 +15,8 @@ from huggingface_hub import file_download as hub_downloads
 from huggingface_hub import set_client_factory
 from huggingface_hub.utils import _http as hub_http
 from pytest_socket import disable_socket, enable_socket, socket_allow_hosts
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from tokenizers_zoo import wordpiece
+from transformers import BertConfig, BertModel
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 QUICK_TRAINING = {
@@ -64,26 +64,13 @@ def labels():
     return list(LABELS)
 
 
-def build_wordpiece(texts, **kwargs):
-    """Train a small uncased WordPiece tokenizer."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=120, special_tokens=special))
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]"))],
-    )
-    names = dict(zip(["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"], special, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **names, **kwargs)
-
-
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory):
     """A folder with a tiny random BERT and its WordPiece tokenizer."""
     folder = tmp_path_factory.mktemp("tiny-encoder")
-    tokenizer = build_wordpiece([" ".join(tokens) for tokens, _ in SENTENCES])
+    words = sorted({word for tokens, _ in SENTENCES for word in tokens})
+    pieces = [piece for word in words for piece in (word[:5], f"##{word[5:]}")[: 1 + (len(word) > 5)]]
+    tokenizer = wordpiece(texts=words, pieces=pieces)
     tokenizer.save_pretrained(folder)
     config = BertConfig(
         vocab_size=len(tokenizer),

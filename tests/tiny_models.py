@@ -30,8 +30,7 @@ SENTENCES = [text.split() for text in TEXTS]
 def give_opinions(model, outside=-1.0):
     """Draw weights so large that context matters and each label wins somewhere.
 
-    The tokenizers' training is not deterministic, so that tests must not count on an entity unless "O" can never win:
-    ``outside=-100``.
+    Processors round differently, so that tests must not count on an entity unless "O" can never win: ``outside=-100``.
     """
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -1,4 +1,7 @@
-"""Small tokenizers of every kind that the package handles, trained on a few sentences."""
+"""Small tokenizers of every kind that the package handles, the same ones in every run.
+
+`tokenizers` breaks ties by chance when it trains WordPiece and Unigram, so that these two have fixed vocabularies.
+"""
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast, XLMRobertaTokenizer
@@ -29,13 +32,14 @@ ROBERTA_NAMES = {
     "cls_token": "<s>",
     "sep_token": "</s>",
 }
+_ROBERTA_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 _SPLIT = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+"
 
 
-def wordpiece(*, cased=False, texts=TEXTS):
-    """WordPiece as BERT has it. Its vocabulary is fixed, for tests that name tokens: training breaks ties by chance."""
-    characters = sorted(set("".join(texts if cased else map(str.lower, texts))) - {" "})
-    words = [word if cased else word.lower() for word in PIECES]
+def wordpiece(*, cased=False, texts=TEXTS, pieces=PIECES):
+    """WordPiece as BERT has it: the pieces, and the characters of the texts."""
+    characters = _characters(texts if cased else map(str.lower, texts))
+    words = [word if cased else word.lower() for word in pieces]
     vocab = [*BERT_NAMES.values(), *characters, *(f"##{character}" for character in characters), *words]
     ids = {piece: index for index, piece in enumerate(dict.fromkeys(vocab))}
     tokenizer = Tokenizer(models.WordPiece(vocab=ids, unk_token="[UNK]"))
@@ -50,8 +54,7 @@ def byte_level_bpe(*, add_prefix_space=False, texts=TEXTS, vocab_size=340):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
     tokenizer.decoder = decoders.ByteLevel()
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    _train_bytes(tokenizer, texts, vocab_size, special)
+    _train_bytes(tokenizer, texts, vocab_size, _ROBERTA_SPECIAL)
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=add_prefix_space
     )
@@ -89,16 +92,18 @@ def llama_bpe(*, texts=TEXTS, vocab_size=340):
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **names)
 
 
-def unigram(*, texts=TEXTS, vocab_size=120):
+def unigram():
     """SentencePiece's Unigram with spaces as part of the words."""
-    tokenizer = _train_unigram(texts, vocab_size)
+    tokenizer = Tokenizer(models.Unigram(_unigram_pieces(), unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.add_special_tokens(_ROBERTA_SPECIAL)
     return _wrap(tokenizer, "<s>", "</s>", ROBERTA_NAMES)
 
 
-def xlm_roberta(*, texts=TEXTS, vocab_size=120):
+def xlm_roberta():
     """SentencePiece's Unigram in XLM-R's own class, which splits punctuation off."""
-    vocab = [tuple(piece) for piece in _unigram_pieces(_train_unigram(texts, vocab_size))]
-    return XLMRobertaTokenizer(vocab=vocab, model_max_length=64)
+    return XLMRobertaTokenizer(vocab=_unigram_pieces(), model_max_length=64)
 
 
 def all_tokenizers():
@@ -125,24 +130,19 @@ def _train_bytes(tokenizer, texts, vocab_size, special):
     tokenizer.train_from_iterator(texts, trainer)
 
 
-def _train_unigram(texts, vocab_size):
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
-    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
-    trainer = trainers.UnigramTrainer(
-        vocab_size=vocab_size,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-        unk_token="<unk>",
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
+def _characters(texts):
+    return sorted(set("".join(texts)) - {" "})
 
 
-def _unigram_pieces(tokenizer):
-    import json
-
-    return json.loads(tokenizer.to_str())["model"]["vocab"]
+def _unigram_pieces():
+    """(piece, log-probability): special tokens, characters, and words, which are more likely than their characters."""
+    words = [piece.removeprefix("##") if piece.startswith("##") else f"▁{piece}" for piece in PIECES]
+    characters = ["▁", *_characters(TEXTS)]
+    return [
+        *((token, 0.0) for token in _ROBERTA_SPECIAL),
+        *((character, -6.0) for character in characters),
+        *((word, -4.0) for word in words),
+    ]
 
 
 def _wrap(tokenizer, before, after, names):
