@@ -380,7 +380,7 @@ def test_a_filter_that_is_missing_in_the_file_is_an_error(model, tmp_path):
 @pytest.fixture
 def opinionated(tmp_path):
     """A model that takes some spans for entities, but not most."""
-    return make_model(tmp_path / "model", wordpiece(), outside=4.0)
+    return make_model(tmp_path / "model", wordpiece(), outside=0.5)
 
 
 def test_fitting_leaves_the_model_as_it_is_and_keeps_its_entities(opinionated):
