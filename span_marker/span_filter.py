@@ -113,8 +113,9 @@ def is_kept(filter_logits: Tensor, config: SpanMarkerConfig) -> Tensor:
 
 
 def _pick(states: Tensor, positions: Tensor) -> Tensor:
-    """Look up the state of a token for each span. Shape: ``[batch, spans, size]``."""
-    return states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))
+    """Look up the state of a token for each span: whole rows of a table. Shape: ``[batch, spans, size]``."""
+    first_of_row = torch.arange(states.shape[0], device=states.device)[:, None] * states.shape[1]
+    return nn.functional.embedding(positions + first_of_row, states.flatten(0, 1))
 
 
 def entity_scores(filter_logits: Tensor, outside_id: int) -> Tensor:
