@@ -6,7 +6,7 @@ ENCODER ?= minilm
 DATA ?= sample
 OUTPUT ?= demo-output
 
-.PHONY: demo test lint format docs clean
+.PHONY: demo test lint format docs notebooks clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,5 +37,8 @@ format: $(VENV)/.test
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+notebooks: $(VENV)/.test
+	$(BIN)/python notebooks/run.py
+
 clean:
-	rm -rf docs/_build $(VENV) demo-output build dist .coverage .mypy_cache .pytest_cache .ruff_cache
+	rm -rf docs/_build docs/notebooks $(VENV) demo-output build dist .coverage .mypy_cache .pytest_cache .ruff_cache
