@@ -24,7 +24,7 @@ from span_marker.model_saving import SavableModel
 from span_marker.output import SpanMarkerOutput
 from span_marker.sentence_batches import BatchSize
 from span_marker.span_filter import entity_scores, is_kept, make_span_filter, vote
-from span_marker.span_loss import filter_loss, span_loss
+from span_marker.span_loss import filter_loss, marker_loss
 from span_marker.span_sampling import hardest_spans
 from span_marker.tokenizer import SpanMarkerTokenizer
 
@@ -55,7 +55,7 @@ class _Targets:
     labels: Tensor
     num_items: Tensor | int | None
     negative_share: Tensor | None
-    label_smoothing: float
+    label_smoothing: float | None
 
 
 class SpanMarkerModel(SavableModel):
@@ -120,7 +120,7 @@ class SpanMarkerModel(SavableModel):
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         negative_share: Tensor | None = None,
-        label_smoothing: float = 0.0,
+        label_smoothing: float | None = None,
         filtered: bool = False,
         **kwargs: Any,
     ) -> SpanMarkerOutput:
@@ -141,7 +141,8 @@ class SpanMarkerModel(SavableModel):
                 this batch (gradient accumulation). ``None``: this batch's.
             negative_share: Share of the spans without an entity that are in the batch, where the others were left out:
                 the span filter learns how likely an entity is among all spans. ``None``: all. Shape: ``[batch]``.
-            label_smoothing: Share of each label that the loss spreads over all labels.
+            label_smoothing: Share of each label that the loss spreads over all labels. ``None``: as the configuration
+                says.
             filtered: Whether to run markers only for the spans that a calibrated span filter keeps, where no labels are
                 given; ``logits`` of the others are those of the filter.
             **kwargs: Handed on to the encoder, such as ``output_hidden_states``, where one pass reads texts and
@@ -281,7 +282,7 @@ class SpanMarkerModel(SavableModel):
     def _loss(self, logits: Tensor, labels: Tensor, filter_logits: Tensor | None, targets: "_Targets") -> Tensor:
         """Average the loss over the labelled spans: that of the markers run, and the span filter's. Shape: ``[]``."""
         config, smoothing = self.config, targets.label_smoothing
-        total = span_loss(logits, labels, config.outside_id, config.entity_weight, smoothing)
+        total = marker_loss(logits, labels, config, smoothing)
         if filter_logits is not None:
             if targets.negative_share is not None:
                 is_outside = torch.arange(config.num_labels, device=labels.device) == config.outside_id

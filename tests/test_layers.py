@@ -26,7 +26,7 @@ OPTIONAL = {
 LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types", "verbosity"},
-    {"decoding_modes", "hub", "pages.rendering", "ragged", "score_calibration"},
+    {"class_weights", "decoding_modes", "hub", "pages.rendering", "ragged", "score_calibration"},
     {"pages"},
     {"loading"},
     {
