@@ -207,9 +207,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             ValueError: A class weight is given for what is no entity type, or the Trainer has not balanced them yet.
         """
         weights = weights_of(self.class_weights, self.labels, self.outside_id)
-        return [
-            weight if index == self.outside_id else entity_weight * weight for index, weight in enumerate(weights)
-        ]
+        return [weight if index == self.outside_id else entity_weight * weight for index, weight in enumerate(weights)]
 
     @property
     def least_filter_score(self) -> float:

@@ -304,6 +304,7 @@ class SpanMarkerModel(SavableModel):
         decoding: Decoding | str | None = None,
         threshold: float | Mapping[str, float] | None = None,
         top_k: int | None = None,
+        return_scores: bool = False,
     ) -> Predictions:
         """Find the entities in texts or pre-split sentences.
 
@@ -326,6 +327,7 @@ class SpanMarkerModel(SavableModel):
                 model's configuration says.
             threshold: Least probability of an entity, or one by entity type. ``None``: none.
             top_k: Most entities of a sentence, the most probable ones. ``None``: any number.
+            return_scores: Whether entities have ``scores``, the probability of each label, "O" among them.
 
         Returns:
             A list of entities for one text or one sentence of words, else one such list for each input, in their order;
@@ -352,6 +354,7 @@ class SpanMarkerModel(SavableModel):
             decoding=decoding,
             threshold=threshold,
             top_k=top_k,
+            return_scores=return_scores,
         )
 
     def fit_span_filter(
