@@ -10,6 +10,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from span_marker.class_weights import ClassWeights, require_class_weights, weights_of
 from span_marker.decoding_modes import FLAT, require_mode
 from span_marker.schemes import OUTSIDE, LabelScheme, Scheme
+from span_marker.word_splitters import require_word_splitter
 
 _LEAST = {
     "model_max_length": 3,
@@ -40,7 +41,7 @@ _MAY_BE_NONE = (
     "span_filter_threshold",
     "negatives_per_word",
 )
-SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES, "class_weights", "decoding")
+SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES, "class_weights", "decoding", "word_splitter")
 """Settings of the model itself rather than of its encoder."""
 RECIPE = {
     "span_filter": True,
@@ -103,11 +104,13 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         score_temperature: What the log-odds of entities' scores are divided by, 1 for the model's own probabilities.
             The Trainer fits it, so that scores tell how often entities are right.
         decoding: How entities are chosen where nothing else is asked for: "flat", "nested" or "all" (see [`Decoding`]).
+        word_splitter: What splits texts into words: "punctuation", "whitespace", or the segmenter "jieba", "fugashi" or
+            "pythainlp". ``None``: the encoder's tokenizer, and each character of scripts without spaces is a word.
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
     Raises:
         ValueError: A length is not a positive integer, a context limit is negative, or a setting of the span filter is
-            out of range, the decoding is unknown, or class weights are no weights.
+            out of range, the decoding or the word splitter is unknown, or class weights are no weights.
     """
 
     model_type = "span-marker"
@@ -135,6 +138,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         head_rate: float = 1.0,
         score_temperature: float = 1.0,
         decoding: str = FLAT,
+        word_splitter: str | None = None,
         **kwargs: Any,
     ) -> None:
         if isinstance(encoder_config, PreTrainedConfig):
@@ -159,6 +163,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.head_rate = head_rate
         self.score_temperature = score_temperature
         self.decoding = decoding
+        self.word_splitter = word_splitter
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
         self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))
@@ -337,6 +342,8 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
     def _check(self) -> None:
         require_mode(self.decoding)
         require_class_weights(self.class_weights)
+        if self.word_splitter is not None:
+            require_word_splitter(self.word_splitter)
         if isinstance(self.class_weights, Mapping):
             self.class_weights = dict(self.class_weights)
         for name, least in _LEAST.items():

@@ -14,6 +14,7 @@ _PARAMETERS: Final = (
     "span_filter",
     "threshold",
     "top_k",
+    "word_splitter",
 )
 
 
@@ -33,7 +34,8 @@ class EndpointHandler:
         Args:
             data: ``inputs``: a text, a list of texts, a sentence as a list of words, or a list of such sentences.
                 ``parameters``, if there are any: ``batch_size``, ``decoding``, ``is_split_into_words``,
-                ``return_scores``, ``span_filter``, ``threshold`` and ``top_k`` of `SpanMarkerModel.predict`.
+                ``return_scores``, ``span_filter``, ``threshold``, ``top_k`` and ``word_splitter``, a name, of
+                `SpanMarkerModel.predict`.
 
         Returns:
             The entities as `SpanMarkerModel.predict` returns them.

@@ -24,6 +24,7 @@ from span_marker.spans import span_index
 from span_marker.types import Columns, EntityTable, FloatArray, IntArray, Sentences
 from span_marker.windows import classify_in_windows, window_size
 from span_marker.word_encoding import EncodedWords
+from span_marker.word_splitters import WordSplitter, choose_word_splitter
 
 logger = logging.get_logger(__name__)
 
@@ -43,12 +44,14 @@ class _Search:
         classify: Finds the best label of the spans of a batch, and perhaps the probabilities of all labels.
         decoding: Chooses among them.
         batch_size: Number of sentences in a batch.
+        word_splitter: Splits texts into words, if that is asked for.
     """
 
     model: Any
     classify: _Classify
     decoding: Decoding
     batch_size: BatchSize
+    word_splitter: WordSplitter | None
 
 
 def predict(
@@ -63,6 +66,7 @@ def predict(
     threshold: float | Mapping[str, float] | None = None,
     top_k: int | None = None,
     return_scores: bool = False,
+    word_splitter: WordSplitter | str | None = None,
 ) -> Predictions:
     """Find the entities in texts or pre-split sentences, as ``SpanMarkerModel.predict`` describes it."""
     require_batch_size(batch_size)
@@ -79,7 +83,7 @@ def predict(
     if return_scores:
         classify = partial(classify, distributions=True)
     decoding = choose_decoding(decoding, threshold, top_k, model.config)
-    search = _Search(model, classify, decoding, batch_size)
+    search = _Search(model, classify, decoding, batch_size, choose_word_splitter(word_splitter))
     if is_stream(inputs):
         return _predict_stream(search, read_stream(inputs, is_split_into_words), show_progress_bar)
     parsed = parse_inputs(inputs, is_split_into_words)
@@ -122,7 +126,7 @@ def _predict_block(
 ) -> list[list[Prediction]]:
     """Predict sentences that are encoded together."""
     model, config = search.model, search.model.config
-    source = SentenceBatches(sentences, documents, model.tokenizer, config, search.batch_size)
+    source = SentenceBatches(sentences, documents, model.tokenizer, config, search.batch_size, search.word_splitter)
     encoded, blank, size = source.encoded, source.encoded.blank_words, window_size(model.tokenizer)
     results: list[list[Prediction]] = [[] for _ in sentences]
     bar.update(len(sentences) - source.num_sentences)

@@ -27,6 +27,7 @@ from span_marker.span_filter import entity_scores, is_kept, make_span_filter, vo
 from span_marker.span_loss import filter_loss, marker_loss
 from span_marker.span_sampling import hardest_spans
 from span_marker.tokenizer import SpanMarkerTokenizer
+from span_marker.word_splitters import WordSplitter
 
 Self = TypeVar("Self", bound="SpanMarkerModel")
 
@@ -305,6 +306,7 @@ class SpanMarkerModel(SavableModel):
         threshold: float | Mapping[str, float] | None = None,
         top_k: int | None = None,
         return_scores: bool = False,
+        word_splitter: WordSplitter | str | None = None,
     ) -> Predictions:
         """Find the entities in texts or pre-split sentences.
 
@@ -328,6 +330,9 @@ class SpanMarkerModel(SavableModel):
             threshold: Least probability of an entity, or one by entity type. ``None``: none.
             top_k: Most entities of a sentence, the most probable ones. ``None``: any number.
             return_scores: Whether entities have ``scores``, the probability of each label, "O" among them.
+            word_splitter: What splits texts into words: "punctuation", "whitespace", a segmenter that is installed
+                ("jieba", "fugashi", "pythainlp"), or a function that gives start and end (exclusive) of each word of
+                each of several texts. ``None``: as the model's configuration says, usually the encoder's tokenizer.
 
         Returns:
             A list of entities for one text or one sentence of words, else one such list for each input, in their order;
@@ -340,8 +345,9 @@ class SpanMarkerModel(SavableModel):
             TypeError: The inputs are none of these, or another argument is of a wrong type.
             ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the inputs are
                 not what ``is_split_into_words`` says, a stream goes back to a document, the model has no entity types,
-                or no calibrated span filter where one is asked for, or the decoding, a threshold or ``top_k`` is out of
-                range.
+                or no calibrated span filter where one is asked for, the decoding, a threshold or ``top_k`` is out of
+                range, or there is a word splitter for lists of words, or its words are none of the text.
+            ImportError: The word splitter is not installed.
         """
         self._require_tokenizer()
         return predict(
@@ -355,6 +361,7 @@ class SpanMarkerModel(SavableModel):
             threshold=threshold,
             top_k=top_k,
             return_scores=return_scores,
+            word_splitter=word_splitter,
         )
 
     def fit_span_filter(

@@ -35,6 +35,7 @@ class SpanMarkerPipeline(Pipeline):  # type: ignore[misc]
         "span_filter",
         "threshold",
         "top_k",
+        "word_splitter",
     )
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
