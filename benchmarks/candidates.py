@@ -29,7 +29,6 @@ class Candidate:
         marker_noise: Start the markers' embeddings from random vectors, as span-marker 1.8.1 does.
         near_misses: Share of the spans that overlap an entity to keep when negative spans are sampled.
         boundary_smoothing: Share of a span's probability that its entity's neighbours get (Zhu and Li, 2022).
-        focal: Exponent of the focal loss (Lin et al., 2017).
         consistency: Weight of the difference between two passes with other dropout (R-Drop, Liang et al., 2021).
         layer_decay: Learning rate of a layer of the encoder, as a multiple of that of the layer above.
     """
@@ -37,7 +36,6 @@ class Candidate:
     marker_noise: bool = False
     near_misses: float | None = None
     boundary_smoothing: float = 0.0
-    focal: float = 0.0
     consistency: float = 0.0
     layer_decay: float = 1.0
 
@@ -87,28 +85,23 @@ class CandidateModel(SpanMarkerModel):
         return super()._with_markers(input_ids, layout)
 
     def _loss(self, logits: Tensor, labels: Tensor, filter_logits: Tensor | None, targets: Any) -> Tensor:
-        loss, candidate = super()._loss(logits, labels, filter_logits, targets), self.candidate
-        if not candidate.focal and not candidate.boundary_smoothing:
+        loss = super()._loss(logits, labels, filter_logits, targets)
+        if not self.candidate.boundary_smoothing:
             return loss
         without = super()._loss(logits, torch.full_like(labels, IGNORED_LABEL), filter_logits, targets)
         count = targets.labels.ne(IGNORED_LABEL).sum() if targets.num_items is None else targets.num_items
         return without + self._marker_loss(logits, labels) / count
 
     def _marker_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Add up focal cross entropy with smoothed boundaries over the labelled spans. Shape: ``[]``."""
-        wanted, logs = self._wanted(labels), logits.float().log_softmax(-1)
-        losses = -(wanted * logs).sum(-1)
-        if self.candidate.focal:
-            losses = losses * (1 - (wanted * logs.exp()).sum(-1)).clamp(min=1e-6) ** self.candidate.focal
-        losses = torch.where(labels == self.config.outside_id, losses, self.config.entity_weight * losses)
+        """Add up cross entropy with smoothed boundaries over the labelled spans. Shape: ``[]``."""
+        weights = torch.tensor(self.config.label_weights(self.config.entity_weight), device=logits.device)
+        losses = -(self._wanted(labels) * logits.float().log_softmax(-1)).sum(-1) * weights[labels.clamp(min=0)]
         return losses.masked_fill(labels == IGNORED_LABEL, 0.0).sum()
 
     def _wanted(self, labels: Tensor) -> Tensor:
         """Wanted distribution of each span. Shape: ``[batch, spans, labels]``."""
         outside, starts, ends = self.config.outside_id, self._run_spans.start_positions, self._run_spans.end_positions
         wanted = nn.functional.one_hot(labels.clamp(min=0), self.config.num_labels).float()
-        if not self.candidate.boundary_smoothing:
-            return wanted
         is_entity = (labels != outside) & (labels != IGNORED_LABEL)
         distance = (starts[:, :, None] - starts[:, None]).abs() + (ends[:, :, None] - ends[:, None]).abs()
         near = ((distance == 1) & is_entity[:, None]).float()  # span, entity

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from span_marker.attention import columns_of, mask_of
 from span_marker.configuration import SpanMarkerConfig
-from span_marker.decoding import reduce_logits
+from span_marker.decoding import reduce_logits, reduce_probabilities
 from span_marker.span_filter import is_kept
 
 SPANS_PER_CALL = 16_384
@@ -44,7 +44,9 @@ class SpanReader(Protocol):
         """Classify spans of encoded texts. Shape: ``[batch, spans, labels]``."""
 
 
-def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered: bool = False) -> tuple[Tensor, Tensor]:
+def classify_spans(
+    model: SpanClassifier, batch: dict[str, Tensor], *, filtered: bool = False, distributions: bool = False
+) -> tuple[Tensor, ...]:
     """Find the best label of each candidate span.
 
     Args:
@@ -52,9 +54,11 @@ def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered:
         batch: The collator's output, on the model's device; ``labels`` and what else forward does not need is ignored.
         filtered: Whether to run only those that the model's span filter keeps and to label the others "O". The labels
             are those of [`classify_kept_spans`], which cannot call a model that is wrapped.
+        distributions: Whether to return the probabilities of all labels, too.
 
     Returns:
         Label ids (int32) and their probabilities (float32); padding is undefined. Shape of each: ``[batch, spans]``.
+        With ``distributions`` the probabilities of all labels as well. Shape: ``[batch, spans, labels]``.
     """
     starts, ends = batch["start_positions"], batch["end_positions"]
     pieces = []
@@ -68,20 +72,30 @@ def classify_spans(model: SpanClassifier, batch: dict[str, Tensor], *, filtered:
             filtered=filtered,
             return_dict=True,
         )
-        best, probabilities = reduce_logits(output.logits)
+        best, *probabilities = _reduce(output.logits, distributions)
         if filtered:
             best = best.masked_fill(~is_kept(output.filter_logits, model.config), model.config.outside_id)
-        pieces.append((best, probabilities))
-    labels, scores = zip(*pieces, strict=True)
-    return torch.cat(labels, dim=1), torch.cat(scores, dim=1)
+        pieces.append((best, *probabilities))
+    return tuple(torch.cat(parts, dim=1) for parts in zip(*pieces, strict=True))
 
 
-def classify_kept_spans(model: SpanReader, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+def _reduce(logits: Tensor, distributions: bool) -> tuple[Tensor, ...]:
+    """Reduce logits to best labels and their probabilities; with all probabilities on request."""
+    if not distributions:
+        return reduce_logits(logits)
+    probabilities = logits.float().softmax(dim=-1)
+    return *reduce_probabilities(probabilities), probabilities
+
+
+def classify_kept_spans(
+    model: SpanReader, batch: dict[str, Tensor], *, distributions: bool = False
+) -> tuple[Tensor, ...]:
     """Find the best label of each candidate span, running only those that the model's span filter keeps.
 
     Args:
         model: The model, with a calibrated span filter.
         batch: The collator's output, on the model's device.
+        distributions: As in [`classify_spans`].
 
     Returns:
         As [`classify_spans`]; spans that were dropped, and padding, have the label "O" and the probability 0.
@@ -90,7 +104,7 @@ def classify_kept_spans(model: SpanReader, batch: dict[str, Tensor]) -> tuple[Te
     text = model.read_text(batch["input_ids"], batch["attention_mask"])
     filter_logits = model.span_filter(text.states, starts, ends)
     kept = is_span(batch) & is_kept(filter_logits, model.config)
-    return read_labels(model, text, batch, kept, filter_logits)
+    return read_labels(model, text, batch, kept, filter_logits, distributions=distributions)
 
 
 def is_span(batch: dict[str, Tensor]) -> Tensor:
@@ -106,8 +120,14 @@ def _pieces(counts: Tensor, width: int) -> Iterator[tuple[slice, Tensor]]:
 
 
 def read_labels(
-    model: SpanReader, text: Any, batch: dict[str, Tensor], wanted: Tensor, filter_logits: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+    model: SpanReader,
+    text: Any,
+    batch: dict[str, Tensor],
+    wanted: Tensor,
+    filter_logits: Tensor | None = None,
+    *,
+    distributions: bool = False,
+) -> tuple[Tensor, ...]:
     """Find the best label of some spans of encoded texts.
 
     Args:
@@ -116,20 +136,26 @@ def read_labels(
         batch: The collator's output, on the model's device.
         wanted: Which spans to read. Shape: ``[batch, spans]``.
         filter_logits: What the span filter says of all spans, where that is known. Shape: ``[batch, spans, labels]``.
+        distributions: As in [`classify_spans`].
 
     Returns:
         Label ids (int32) and their probabilities (float32); "O" and 0 for what is not wanted. Shape of each:
-        ``[batch, spans]``.
+        ``[batch, spans]``. With ``distributions`` the probabilities of all labels as well, undefined for what is not
+        wanted. Shape: ``[batch, spans, labels]``.
     """
     starts, ends = batch["start_positions"], batch["end_positions"]
     labels = torch.full(starts.shape, model.config.outside_id, dtype=torch.int32, device=starts.device)
     scores = torch.zeros(starts.shape, dtype=torch.float32, device=starts.device)
+    all_scores = scores.new_zeros(*starts.shape, model.config.num_labels) if distributions else None
     columns, counts = columns_of(wanted)
     for part, num_spans in _pieces(counts, columns.shape[1]):
         piece = columns[:, part]
         known = None if filter_logits is None else filter_logits.take_along_dim(piece[..., None], dim=1)
         logits = model.read_spans(text, starts.gather(1, piece), ends.gather(1, piece), num_spans, known)
-        best, probabilities = reduce_logits(logits)
+        best, probabilities, *distribution = _reduce(logits, distributions)
         labels.scatter_(1, piece, best)
         scores.scatter_(1, piece, probabilities)
-    return labels.masked_fill(~wanted, model.config.outside_id), scores.masked_fill(~wanted, 0.0)
+        if all_scores is not None:
+            all_scores.scatter_(1, piece[..., None].expand_as(logits), *distribution)
+    found = labels.masked_fill(~wanted, model.config.outside_id), scores.masked_fill(~wanted, 0.0)
+    return found if all_scores is None else (*found, all_scores)

@@ -7,8 +7,10 @@ from typing import Any
 from datasets import ClassLabel
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
+from span_marker.class_weights import ClassWeights, require_class_weights, weights_of
 from span_marker.decoding_modes import FLAT, require_mode
 from span_marker.schemes import OUTSIDE, LabelScheme, Scheme
+from span_marker.word_splitters import require_word_splitter
 
 _LEAST = {
     "model_max_length": 3,
@@ -24,12 +26,14 @@ _RANGES = {
     "span_filter_loss_weight": (0, math.inf),
     "span_filter_positive_weight": (0, math.inf),
     "entity_weight": (0, math.inf),
+    "focal_gamma": (0, math.inf),
+    "label_smoothing": (0, 1),
     "negatives_per_word": (0, math.inf),
     "head_rate": (0, math.inf),
     "score_temperature": (0, math.inf),
 }
 """Bounds of settings, themselves out of range, but for those that may be zero."""
-_MAY_BE_ZERO = ("span_filter_vote",)
+_MAY_BE_ZERO = ("span_filter_vote", "focal_gamma", "label_smoothing")
 _MAY_BE_NONE = (
     "model_max_length",
     "max_prev_context",
@@ -37,7 +41,7 @@ _MAY_BE_NONE = (
     "span_filter_threshold",
     "negatives_per_word",
 )
-SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES, "decoding")
+SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES, "class_weights", "decoding", "word_splitter")
 """Settings of the model itself rather than of its encoder."""
 RECIPE = {
     "span_filter": True,
@@ -47,6 +51,8 @@ RECIPE = {
     "head_rate": 5.0,
 }
 """How new models are trained and read where nothing else is asked for; a checkpoint keeps its own way."""
+LOSS_SETTINGS = ("class_weights", "focal_gamma", "label_smoothing")
+"""How both losses are computed where not as a plain cross entropy."""
 LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
 """What follows from the labels, and cannot be set without them."""
 IMPLEMENTATIONS = (
@@ -84,6 +90,13 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         span_filter_vote: Weight of what the filter says of a span's label beside what its markers say, at least 0 and
             below 1: log-probabilities are averaged. 0: the filter only tells which spans are run.
         entity_weight: Weight of an entity in the loss of the classifier relative to another span.
+        class_weights: Weights of entity types in both losses, such as ``{"PER": 2.0}``, times that of entities; types
+            that are not named have 1. "balanced": the rarer in the training set, the more; the Trainer puts numbers in
+            its place. ``None``: all types weigh the same.
+        focal_gamma: Exponent of focal loss in both losses: a span whose label has the probability p counts
+            (1 - p) ** gamma. 0: cross entropy.
+        label_smoothing: Share of each label that both losses spread over all labels. The training argument
+            ``label_smoothing_factor``, where it is set, goes before it.
         negatives_per_word: Number of candidate spans without an entity, for each word, that markers are trained on:
             those that the span filter takes for entities most, which are those that markers see in prediction.
             ``None``: all.
@@ -91,11 +104,13 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         score_temperature: What the log-odds of entities' scores are divided by, 1 for the model's own probabilities.
             The Trainer fits it, so that scores tell how often entities are right.
         decoding: How entities are chosen where nothing else is asked for: "flat", "nested" or "all" (see [`Decoding`]).
+        word_splitter: What splits texts into words: "punctuation", "whitespace", or the segmenter "jieba", "fugashi" or
+            "pythainlp". ``None``: the encoder's tokenizer, and each character of scripts without spaces is a word.
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
     Raises:
         ValueError: A length is not a positive integer, a context limit is negative, or a setting of the span filter is
-            out of range, or the decoding is unknown.
+            out of range, the decoding or the word splitter is unknown, or class weights are no weights.
     """
 
     model_type = "span-marker"
@@ -116,10 +131,14 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         span_filter_positive_weight: float = 5.0,
         span_filter_vote: float = 0.0,
         entity_weight: float = 1.0,
+        class_weights: ClassWeights = None,
+        focal_gamma: float = 0.0,
+        label_smoothing: float = 0.0,
         negatives_per_word: float | None = None,
         head_rate: float = 1.0,
         score_temperature: float = 1.0,
         decoding: str = FLAT,
+        word_splitter: str | None = None,
         **kwargs: Any,
     ) -> None:
         if isinstance(encoder_config, PreTrainedConfig):
@@ -137,10 +156,14 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.span_filter_positive_weight = span_filter_positive_weight
         self.span_filter_vote = span_filter_vote
         self.entity_weight = entity_weight
+        self.class_weights = class_weights
+        self.focal_gamma = focal_gamma
+        self.label_smoothing = label_smoothing
         self.negatives_per_word = negatives_per_word
         self.head_rate = head_rate
         self.score_temperature = score_temperature
         self.decoding = decoding
+        self.word_splitter = word_splitter
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
         self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))
@@ -173,8 +196,23 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
     @property
     def training_settings(self) -> dict[str, Any]:
         """How the model is trained where that is not as span-marker 1.x does."""
-        usual = type(self)()
-        return {name: getattr(self, name) for name in RECIPE if getattr(self, name) != getattr(usual, name)}
+        usual, names = type(self)(), (*RECIPE, *LOSS_SETTINGS)
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
+
+    def label_weights(self, entity_weight: float) -> list[float]:
+        """List the weight of each label in a loss.
+
+        Args:
+            entity_weight: Weight of an entity relative to another span.
+
+        Returns:
+            1 for "no entity". Shape: ``[labels]``.
+
+        Raises:
+            ValueError: A class weight is given for what is no entity type, or the Trainer has not balanced them yet.
+        """
+        weights = weights_of(self.class_weights, self.labels, self.outside_id)
+        return [weight if index == self.outside_id else entity_weight * weight for index, weight in enumerate(weights)]
 
     @property
     def least_filter_score(self) -> float:
@@ -303,6 +341,11 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
 
     def _check(self) -> None:
         require_mode(self.decoding)
+        require_class_weights(self.class_weights)
+        if self.word_splitter is not None:
+            require_word_splitter(self.word_splitter)
+        if isinstance(self.class_weights, Mapping):
+            self.class_weights = dict(self.class_weights)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:

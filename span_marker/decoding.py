@@ -29,7 +29,19 @@ def reduce_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     Returns:
         Best label ids (int32) and their probabilities (float32). Shape: ``[batch, spans]`` each.
     """
-    scores, labels = logits.float().softmax(dim=-1).max(dim=-1)
+    return reduce_probabilities(logits.float().softmax(dim=-1))
+
+
+def reduce_probabilities(probabilities: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Reduce the probabilities of each span's labels, as [`reduce_logits`] does logits.
+
+    Args:
+        probabilities: Shape: ``[batch, spans, labels]``.
+
+    Returns:
+        Best label ids (int32) and their probabilities. Shape: ``[batch, spans]`` each.
+    """
+    scores, labels = probabilities.max(dim=-1)
     # Not int16, which would be half the size: NCCL cannot gather it across processes.
     return labels.to(torch.int32), scores
 

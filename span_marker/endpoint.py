@@ -6,7 +6,16 @@ from typing import Any, Final
 from span_marker.inference import Predictions
 from span_marker.modeling import SpanMarkerModel
 
-_PARAMETERS: Final = ("batch_size", "decoding", "is_split_into_words", "span_filter", "threshold", "top_k")
+_PARAMETERS: Final = (
+    "batch_size",
+    "decoding",
+    "is_split_into_words",
+    "return_scores",
+    "span_filter",
+    "threshold",
+    "top_k",
+    "word_splitter",
+)
 
 
 class EndpointHandler:
@@ -25,7 +34,8 @@ class EndpointHandler:
         Args:
             data: ``inputs``: a text, a list of texts, a sentence as a list of words, or a list of such sentences.
                 ``parameters``, if there are any: ``batch_size``, ``decoding``, ``is_split_into_words``,
-                ``span_filter``, ``threshold`` and ``top_k`` of `SpanMarkerModel.predict`.
+                ``return_scores``, ``span_filter``, ``threshold``, ``top_k`` and ``word_splitter``, a name, of
+                `SpanMarkerModel.predict`.
 
         Returns:
             The entities as `SpanMarkerModel.predict` returns them.

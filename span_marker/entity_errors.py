@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from span_marker.evaluation import FlatEntities, flatten
+from span_marker.evaluation import FlatEntities, lay_out
 from span_marker.ragged import ranges
 from span_marker.types import BoolArray, EntityTable, IntArray
 
@@ -21,7 +21,8 @@ class EntityErrors:
     """How predicted entities differ from gold ones.
 
     A gold entity is paired with the predicted entity that shares words with it, and of several with the one of the same
-    words, then of the same type, then of most words in common.
+    words, then of the same type, then of most words in common. Where entities lie within others, one that has a partner
+    of its own words is no partner of others: what it contains is missed or spurious by itself.
 
     Attributes:
         outcomes: For each type that occurs, by name, how many of its gold entities came to each of `OUTCOMES`, and as
@@ -102,11 +103,11 @@ def find_errors(
         What became of the gold entities, and what is spurious.
 
     Raises:
-        ValueError: An entity lies in no sentence or outside its own, has no type, or overlaps another.
+        ValueError: An entity lies in no sentence or outside its own, or has no type.
     """
     words = np.asarray(num_words, dtype=np.int64)
-    predicted = flatten(predictions, words, labels, "predicted")
-    gold = flatten(references, words, labels, "gold")
+    predicted, _ = lay_out(predictions, words, labels, "predicted")
+    gold, _ = lay_out(references, words, labels, "gold")
     return count_errors(pair_entities(predicted, gold, int(words.sum())), labels)
 
 
@@ -166,6 +167,12 @@ def pair_entities(predicted: FlatEntities, gold: FlatEntities, num_words: int) -
     mine, other, common = shared_words(gold, predicted, num_words)
     same_words = (gold.starts[mine] == predicted.starts[other]) & (gold.ends[mine] == predicted.ends[other])
     same_type = gold.labels[mine] == predicted.labels[other]
+    has_own, is_own = (np.zeros(len(entities.starts), dtype=bool) for entities in (gold, predicted))
+    has_own[mine[same_words]], is_own[other[same_words]] = True, True
+    kept = same_words | ~(has_own[mine] | is_own[other])
+    mine, other, common, same_words, same_type = (
+        column[kept] for column in (mine, other, common, same_words, same_type)
+    )
     worst_first = np.lexsort((-other, common, same_type, same_words))
     # Of several the last, which is the best, remains.
     partner = np.full(len(gold.starts), -1)
@@ -188,16 +195,19 @@ def shared_words(first: FlatEntities, second: FlatEntities, num_words: int) -> S
     Returns:
         The pairs, sorted by the first entity, then the second.
     """
-    owners = np.stack([_entity_of_each_word(entities, num_words) for entities in (first, second)])
-    return SharedWords(*_count_pairs(*owners[:, (owners >= 0).all(axis=0)]))
+    (words, owners), (other_words, others) = (_entities_of_words(entities) for entities in (first, second))
+    order = np.argsort(other_words, kind="stable")
+    counts = np.bincount(other_words, minlength=num_words)
+    before = np.cumsum(counts) - counts
+    # A word in an entity of one kind makes a pair with each entity of the other kind that it is in.
+    owners = np.repeat(owners, counts[words])
+    return SharedWords(*_count_pairs(owners, others[order[ranges(before[words], counts[words])]]))
 
 
-def _entity_of_each_word(entities: FlatEntities, num_words: int) -> IntArray:
-    """Tell which entity each word is in, -1 for none. Shape: ``[words]``."""
-    owner = np.full(num_words, -1)
+def _entities_of_words(entities: FlatEntities) -> tuple[IntArray, IntArray]:
+    """List the words of entities, and the entity of each. Shape of each: ``[words of all entities]``."""
     lengths = entities.ends - entities.starts
-    owner[ranges(entities.starts, lengths)] = np.repeat(np.arange(len(lengths)), lengths)
-    return owner
+    return ranges(entities.starts, lengths), np.repeat(np.arange(len(lengths)), lengths)
 
 
 def _confusions(gold: IntArray, found: IntArray, labels: Sequence[str]) -> tuple[tuple[str, str, int], ...]:

@@ -77,7 +77,7 @@ def compute_metrics(
         for label, scores in zip(types, each.T.tolist(), strict=True):
             metrics[labels[label]] = dict(zip(SCORES, scores, strict=True)) | {"number": int(support[label])}
     macro = each.mean(axis=1) if types else np.zeros(3)
-    overlap = len(_overlapping(predicted)) or len(_overlapping(gold))
+    overlap = do_overlap(predicted) or do_overlap(gold)
     accuracy = None if overlap else _accuracy(predicted, gold, int(words.sum()))
     return metrics | totals(micro[:, 0].tolist(), macro.tolist(), accuracy)
 
@@ -269,6 +269,18 @@ def _sorted(entities: EntityTable, num_words: IntArray) -> tuple[FlatEntities, I
     offsets = (np.cumsum(num_words) - num_words)[rows]
     order = np.argsort(starts + offsets, kind="stable")
     return FlatEntities(*(column[order] for column in (starts + offsets, ends + offsets, ids))), order
+
+
+def do_overlap(entities: FlatEntities) -> bool:
+    """Tell whether any two entities share a word.
+
+    Args:
+        entities: The entities.
+
+    Returns:
+        Whether tags could not express them.
+    """
+    return len(_overlapping(entities)) > 0
 
 
 def _overlapping(entities: FlatEntities) -> IntArray:

@@ -12,21 +12,25 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from transformers.utils import logging
 
 from span_marker.classification import classify_kept_spans, classify_spans
+from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding import choose_decoding, decode
 from span_marker.decoding_modes import Decoding
 from span_marker.document_context import DOCUMENT_ID, SENTENCE_ID
 from span_marker.inputs import Inputs, is_stream, parse_inputs, read_stream
+from span_marker.score_calibration import complete
 from span_marker.sentence_batches import BatchSize, SentenceBatches, require_batch_size
 from span_marker.span_columns import outrule_blank_ends
-from span_marker.types import Columns, Sentences
+from span_marker.spans import span_index
+from span_marker.types import Columns, EntityTable, FloatArray, IntArray, Sentences
 from span_marker.windows import classify_in_windows, window_size
 from span_marker.word_encoding import EncodedWords
+from span_marker.word_splitters import WordSplitter, choose_word_splitter
 
 logger = logging.get_logger(__name__)
 
 Prediction: TypeAlias = dict[str, Any]
 Predictions: TypeAlias = list[Prediction] | list[list[Prediction]] | Iterator[list[Prediction]]
-_Classify: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+_Classify: TypeAlias = Callable[..., tuple[Tensor, ...]]
 
 _BLOCK = 8192  # sentences that are encoded, sorted by length and batched together
 
@@ -37,15 +41,17 @@ class _Search:
 
     Attributes:
         model: The model.
-        classify: Finds the best label of the spans of a batch.
+        classify: Finds the best label of the spans of a batch, and perhaps the probabilities of all labels.
         decoding: Chooses among them.
         batch_size: Number of sentences in a batch.
+        word_splitter: Splits texts into words, if that is asked for.
     """
 
     model: Any
     classify: _Classify
     decoding: Decoding
     batch_size: BatchSize
+    word_splitter: WordSplitter | None
 
 
 def predict(
@@ -59,6 +65,8 @@ def predict(
     decoding: Decoding | str | None = None,
     threshold: float | Mapping[str, float] | None = None,
     top_k: int | None = None,
+    return_scores: bool = False,
+    word_splitter: WordSplitter | str | None = None,
 ) -> Predictions:
     """Find the entities in texts or pre-split sentences, as ``SpanMarkerModel.predict`` describes it."""
     require_batch_size(batch_size)
@@ -69,8 +77,13 @@ def predict(
             "span_filter=True, but the model has no calibrated span filter. A new model that is trained has one; give "
             "a model that was trained without one its own: model.fit_span_filter(dataset)."
         )
-    classify = classify_spans if span_filter is False or not model.config.filters_spans else classify_kept_spans
-    search = _Search(model, classify, choose_decoding(decoding, threshold, top_k, model.config), batch_size)
+    classify: _Classify = (
+        classify_spans if span_filter is False or not model.config.filters_spans else classify_kept_spans
+    )
+    if return_scores:
+        classify = partial(classify, distributions=True)
+    decoding = choose_decoding(decoding, threshold, top_k, model.config)
+    search = _Search(model, classify, decoding, batch_size, choose_word_splitter(word_splitter))
     if is_stream(inputs):
         return _predict_stream(search, read_stream(inputs, is_split_into_words), show_progress_bar)
     parsed = parse_inputs(inputs, is_split_into_words)
@@ -113,12 +126,14 @@ def _predict_block(
 ) -> list[list[Prediction]]:
     """Predict sentences that are encoded together."""
     model, config = search.model, search.model.config
-    source = SentenceBatches(sentences, documents, model.tokenizer, config, search.batch_size)
+    source = SentenceBatches(sentences, documents, model.tokenizer, config, search.batch_size, search.word_splitter)
     encoded, blank, size = source.encoded, source.encoded.blank_words, window_size(model.tokenizer)
     results: list[list[Prediction]] = [[] for _ in sentences]
     bar.update(len(sentences) - source.num_sentences)
     for indices, batch in source.batches(model.device):
-        labels, scores = classify_in_windows(partial(search.classify, model), batch, size, config.outside_id)
+        labels, scores, *all_scores = classify_in_windows(
+            partial(search.classify, model), batch, size, config.outside_id
+        )
         words = encoded.kept_words[indices]
         label_ids = labels.cpu().numpy()
         outrule_blank_ends(label_ids, [blank[index] for index in indices], config.entity_max_length, config.outside_id)
@@ -132,12 +147,35 @@ def _predict_block(
             config.labels,
             config.score_temperature,
         )
-        for row, label, start, end, score in zip(*(c.tolist() for c in (*found, probabilities)), strict=True):
+        known: Iterator[dict[str, Any]] = ({} for _ in found.rows)
+        if all_scores:
+            known = _name_scores(config, found, probabilities, words, all_scores[0])
+        columns = (column.tolist() for column in (*found, probabilities))
+        for (row, label, start, end, score), scored in zip(zip(*columns, strict=True), known, strict=True):
             index = indices[row]
             place = _place(sentences[index], encoded, index, start, end)
-            results[index].append({"span": place.pop("span"), "label": config.id2label[label], "score": score, **place})
+            entity = {"span": place.pop("span"), "label": config.id2label[label], "score": score, **scored, **place}
+            results[index].append(entity)
         bar.update(len(indices))
     return results
+
+
+def _name_scores(
+    config: SpanMarkerConfig, found: EntityTable, scores: FloatArray, num_words: IntArray, probabilities: Tensor
+) -> Iterator[dict[str, Any]]:
+    """Describe the probabilities of all labels of entities.
+
+    Args:
+        config: The configuration.
+        found: The entities of a batch.
+        scores: Their scores. Shape: ``[entities]``.
+        num_words: Number of words of each sentence. Shape: ``[sentences]``.
+        probabilities: What the model says of all spans. Shape: ``[sentences, spans, labels]``.
+    """
+    spans = span_index(found.starts, found.ends, num_words[found.rows], config.entity_max_length)
+    chosen = probabilities[torch.from_numpy(found.rows), torch.from_numpy(spans)].cpu().numpy()
+    for row in complete(chosen, found.labels, scores).tolist():
+        yield {"scores": dict(zip(config.labels, row, strict=True))}
 
 
 def _place(sentence: str | Sequence[str], encoded: EncodedWords, index: int, start: int, end: int) -> dict[str, Any]:

@@ -24,9 +24,10 @@ from span_marker.model_saving import SavableModel
 from span_marker.output import SpanMarkerOutput
 from span_marker.sentence_batches import BatchSize
 from span_marker.span_filter import entity_scores, is_kept, make_span_filter, vote
-from span_marker.span_loss import filter_loss, span_loss
+from span_marker.span_loss import filter_loss, marker_loss
 from span_marker.span_sampling import hardest_spans
 from span_marker.tokenizer import SpanMarkerTokenizer
+from span_marker.word_splitters import WordSplitter
 
 Self = TypeVar("Self", bound="SpanMarkerModel")
 
@@ -55,7 +56,7 @@ class _Targets:
     labels: Tensor
     num_items: Tensor | int | None
     negative_share: Tensor | None
-    label_smoothing: float
+    label_smoothing: float | None
 
 
 class SpanMarkerModel(SavableModel):
@@ -120,7 +121,7 @@ class SpanMarkerModel(SavableModel):
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         negative_share: Tensor | None = None,
-        label_smoothing: float = 0.0,
+        label_smoothing: float | None = None,
         filtered: bool = False,
         **kwargs: Any,
     ) -> SpanMarkerOutput:
@@ -141,7 +142,8 @@ class SpanMarkerModel(SavableModel):
                 this batch (gradient accumulation). ``None``: this batch's.
             negative_share: Share of the spans without an entity that are in the batch, where the others were left out:
                 the span filter learns how likely an entity is among all spans. ``None``: all. Shape: ``[batch]``.
-            label_smoothing: Share of each label that the loss spreads over all labels.
+            label_smoothing: Share of each label that the loss spreads over all labels. ``None``: as the configuration
+                says.
             filtered: Whether to run markers only for the spans that a calibrated span filter keeps, where no labels are
                 given; ``logits`` of the others are those of the filter.
             **kwargs: Handed on to the encoder, such as ``output_hidden_states``, where one pass reads texts and
@@ -281,7 +283,7 @@ class SpanMarkerModel(SavableModel):
     def _loss(self, logits: Tensor, labels: Tensor, filter_logits: Tensor | None, targets: "_Targets") -> Tensor:
         """Average the loss over the labelled spans: that of the markers run, and the span filter's. Shape: ``[]``."""
         config, smoothing = self.config, targets.label_smoothing
-        total = span_loss(logits, labels, config.outside_id, config.entity_weight, smoothing)
+        total = marker_loss(logits, labels, config, smoothing)
         if filter_logits is not None:
             if targets.negative_share is not None:
                 is_outside = torch.arange(config.num_labels, device=labels.device) == config.outside_id
@@ -303,6 +305,8 @@ class SpanMarkerModel(SavableModel):
         decoding: Decoding | str | None = None,
         threshold: float | Mapping[str, float] | None = None,
         top_k: int | None = None,
+        return_scores: bool = False,
+        word_splitter: WordSplitter | str | None = None,
     ) -> Predictions:
         """Find the entities in texts or pre-split sentences.
 
@@ -325,6 +329,10 @@ class SpanMarkerModel(SavableModel):
                 model's configuration says.
             threshold: Least probability of an entity, or one by entity type. ``None``: none.
             top_k: Most entities of a sentence, the most probable ones. ``None``: any number.
+            return_scores: Whether entities have ``scores``, the probability of each label, "O" among them.
+            word_splitter: What splits texts into words: "punctuation", "whitespace", a segmenter that is installed
+                ("jieba", "fugashi", "pythainlp"), or a function that gives start and end (exclusive) of each word of
+                each of several texts. ``None``: as the model's configuration says, usually the encoder's tokenizer.
 
         Returns:
             A list of entities for one text or one sentence of words, else one such list for each input, in their order;
@@ -337,8 +345,9 @@ class SpanMarkerModel(SavableModel):
             TypeError: The inputs are none of these, or another argument is of a wrong type.
             ValueError: The batch size is not positive, a data set lacks ``tokens`` or has a transform, the inputs are
                 not what ``is_split_into_words`` says, a stream goes back to a document, the model has no entity types,
-                or no calibrated span filter where one is asked for, or the decoding, a threshold or ``top_k`` is out of
-                range.
+                or no calibrated span filter where one is asked for, the decoding, a threshold or ``top_k`` is out of
+                range, or there is a word splitter for lists of words, or its words are none of the text.
+            ImportError: The word splitter is not installed.
         """
         self._require_tokenizer()
         return predict(
@@ -351,6 +360,8 @@ class SpanMarkerModel(SavableModel):
             decoding=decoding,
             threshold=threshold,
             top_k=top_k,
+            return_scores=return_scores,
+            word_splitter=word_splitter,
         )
 
     def fit_span_filter(

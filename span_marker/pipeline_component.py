@@ -30,10 +30,12 @@ class SpanMarkerPipeline(Pipeline):  # type: ignore[misc]
     _settings: ClassVar[tuple[str, ...]] = (
         "decoding",
         "is_split_into_words",
+        "return_scores",
         "show_progress_bar",
         "span_filter",
         "threshold",
         "top_k",
+        "word_splitter",
     )
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -44,7 +46,8 @@ class SpanMarkerPipeline(Pipeline):  # type: ignore[misc]
             *args: None are taken: several inputs are a list.
             **kwargs: ``batch_size``; the arguments of ``SpanMarkerModel.predict``; and ``output_format``:
                 "span-marker" for its output, or "token-classification" for dictionaries of ``entity_group``, ``score``,
-                ``word``, ``start`` and ``end``, as transformers' pipeline of that name returns them.
+                ``word``, ``start`` and ``end``, as transformers' pipeline of that name returns them, and of ``scores``
+                where ``return_scores`` asks for them.
 
         Returns:
             The entities of one input, a list of them for each of several, or an iterator of these for an iterator.
@@ -116,6 +119,7 @@ def _renamed(entity: Prediction) -> Prediction:
         "word": span if isinstance(span, str) else " ".join(span),
         "start": entity[f"{unit}_start_index"],
         "end": entity[f"{unit}_end_index"],
+        **({"scores": entity["scores"]} if "scores" in entity else {}),
     }
 
 

@@ -37,6 +37,28 @@ def scale(scores: npt.ArrayLike, temperature: float) -> npt.NDArray[np.floating]
     return scaled
 
 
+def complete(probabilities: npt.ArrayLike, labels: npt.ArrayLike, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Tell the probabilities of all labels of entities whose own label has been given its score.
+
+    What the score leaves is shared among the other labels in the proportions that the model says.
+
+    Args:
+        probabilities: What the model says of each label. Shape: ``[entities, labels]``.
+        labels: Label id of each entity. Shape: ``[entities]``.
+        scores: Its score. Shape: ``[entities]``.
+
+    Returns:
+        Distributions in which each label that was given has its score. Shape: ``[entities, labels]``.
+    """
+    own = np.asarray(labels)[:, None] == np.arange(np.shape(probabilities)[1])
+    others = np.where(own, 0.0, np.asarray(probabilities, dtype=np.float64))
+    known = np.asarray(scores, dtype=np.float64)[:, None]
+    total = others.sum(axis=1, keepdims=True)
+    shares = np.divide(others, total, out=np.zeros_like(others), where=total > 0)
+    completed: npt.NDArray[np.float64] = np.where(own, known, shares * (1 - known))
+    return completed
+
+
 def fit_temperature(scores: npt.ArrayLike, is_right: npt.ArrayLike) -> float:
     """Find the temperature under which it is most likely that just these entities are right.
 

@@ -16,6 +16,7 @@ from span_marker.span_columns import span_columns
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.types import Columns, Sentences
 from span_marker.word_encoding import EncodedWords
+from span_marker.word_splitters import WordSplitter
 
 BatchSize: TypeAlias = int | Literal["auto"]
 AUTO: Final = "auto"
@@ -54,10 +55,11 @@ class SentenceBatches:
         tokenizer: The model's tokenizer.
         config: The model's configuration.
         batch_size: Number of sentences in a batch, or "auto".
+        word_splitter: Splits texts into words. ``None``: as the configuration says.
 
     Raises:
         TypeError: The batch size is neither.
-        ValueError: It is not positive.
+        ValueError: It is not positive, or there is a word splitter for lists of words, or its words are none.
     """
 
     def __init__(
@@ -67,9 +69,10 @@ class SentenceBatches:
         tokenizer: SpanMarkerTokenizer,
         config: SpanMarkerConfig,
         batch_size: BatchSize,
+        word_splitter: WordSplitter | None = None,
     ) -> None:
         require_batch_size(batch_size)
-        self.encoded: EncodedWords = tokenizer.encode(sentences, truncate=False)
+        self.encoded: EncodedWords = tokenizer.encode(sentences, truncate=False, word_splitter=word_splitter)
         self._columns = span_columns(self.encoded, config.entity_max_length)
         if documents:
             self._columns = _add_context(self._columns | documents, tokenizer, config)

@@ -26,8 +26,9 @@ from span_marker.tokenizer_pipeline import (
     special_ids,
     split_punctuation,
 )
-from span_marker.types import Columns
+from span_marker.types import Columns, IntArray
 from span_marker.word_encoding import EncodedWords, Frame, align_words, trim_spans, whitespace_words, word_spans
+from span_marker.word_splitters import WordSplitter, choose_word_splitter, find_words, split_unspaced
 
 DEFAULT_MAX_LENGTH = 512
 """Most tokens of a sentence where neither the configuration nor the tokenizer says."""
@@ -165,11 +166,12 @@ class SpanMarkerTokenizer:
         """Hash of all that decides how sentences are encoded."""
         # Read and written again, because the order of some keys differs from one tokenizer to its copy.
         steps = json.loads(_switch_off_padding(self.tokenizer).to_str())
-        content = json.dumps([steps, self.model_max_length, self.pad_token_id], sort_keys=True)
+        settings = [self.model_max_length, self.pad_token_id, self.config.word_splitter]
+        content = json.dumps([steps, *settings], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     def words(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        """Split texts into words as the encoder's tokenizer does.
+        """Split texts into words as `SpanMarkerModel.predict` does.
 
         Args:
             texts: The texts.
@@ -181,7 +183,13 @@ class SpanMarkerTokenizer:
         spans = self.encode(texts, truncate=False).character_spans or []
         return [[(start, end) for start, end in row.tolist()] for row in spans]
 
-    def encode(self, sentences: Sequence[str] | Sequence[Sequence[str]], *, truncate: bool = True) -> EncodedWords:
+    def encode(
+        self,
+        sentences: Sequence[str] | Sequence[Sequence[str]],
+        *,
+        truncate: bool = True,
+        word_splitter: WordSplitter | None = None,
+    ) -> EncodedWords:
         """Encode sentences and find the tokens of their words.
 
         Empty sentences, words that give no token and words longer than the model are legal.
@@ -189,29 +197,38 @@ class SpanMarkerTokenizer:
         Args:
             sentences: Texts, or sentences as lists of words; not both at once.
             truncate: Whether to cut sentences at `model_max_length`.
+            word_splitter: Splits texts into words. ``None``: as the configuration says.
 
         Returns:
             The sentences. Cut ones end after the last token that fits: the last word may have lost tokens.
 
         Raises:
-            ValueError: A sentence is neither a text nor a list of words.
+            ValueError: A sentence is neither a text nor a list of words, or the word splitter's words are none, or
+                there is one for lists of words.
+            ImportError: The configuration's word splitter is not installed.
         """
         backend = _switch_off_padding(self.tokenizer)
         frame = Frame(self._prefix, self._suffix, self.pad_token_id, self.model_max_length if truncate else None)
         if _are_texts(sentences):
-            texts = [_without_surrogates(text) for text in sentences]
-            encodings = backend.encode_batch(texts, add_special_tokens=False)
-            word_rows = [encoding.word_ids for encoding in encodings]
-            spans = trim_spans(texts, word_spans([encoding.offsets for encoding in encodings], word_rows))
+            word_splitter = word_splitter or choose_word_splitter(self.config.word_splitter)
+            encodings, word_rows, spans = _encode_texts(backend, sentences, word_splitter)
             num_words = np.array([len(row) for row in spans], dtype=np.int64)
         else:
+            if word_splitter is not None and sentences:
+                raise ValueError(
+                    f"word_splitter is given, but the sentences are lists of words: {list(sentences[0])!r:.60}. Pass "
+                    "texts, or leave it out."
+                )
             encodings = _encode_words(backend, sentences)
             word_rows = [encoding.word_ids for encoding in encodings]
             spans, num_words = None, np.array([len(words) for words in sentences], dtype=np.int64)
         encoded = align_words([encoding.ids for encoding in encodings], word_rows, num_words, frame)
         if spans is None:
             return encoded
-        kept = [row[:count] for row, count in zip(whitespace_words(spans), encoded.kept_words.tolist(), strict=True)]
+        whitespace = whitespace_words(spans)
+        for row, blank in zip(spans, whitespace, strict=True):
+            row[blank, 1] = row[blank, 0]
+        kept = [row[:count] for row, count in zip(whitespace, encoded.kept_words.tolist(), strict=True)]
         return replace(
             encoded, is_blank=encoded.is_blank | np.concatenate([*kept, np.zeros(0, dtype=bool)]), character_spans=spans
         )
@@ -281,6 +298,51 @@ def _are_texts(sentences: Sequence[str] | Sequence[Sequence[str]]) -> TypeGuard[
             "lists of words only."
         )
     return bool(texts) and texts[0]
+
+
+def _encode_texts(
+    backend: Any, texts: Sequence[str], word_splitter: WordSplitter | None
+) -> tuple[list[Any], list[Any], list[IntArray]]:
+    """Encode texts: those in which the tokenizer does not find the words, as lists of words.
+
+    Returns:
+        The encodings, the word of each token, and start and end of each word.
+
+    Raises:
+        ValueError: The word splitter's words are none of the texts.
+    """
+    texts = [_without_surrogates(text) for text in texts]
+    encodings: list[Any]
+    if word_splitter is not None:
+        rows = trim_spans(texts, find_words(word_splitter, texts))
+        resplit = {index: row[row[:, 0] < row[:, 1]] for index, row in enumerate(rows)}
+        encodings, spans = [None] * len(texts), rows
+    else:
+        encodings = backend.encode_batch(texts, add_special_tokens=False)
+        word_rows = [encoding.word_ids for encoding in encodings]
+        spans = trim_spans(texts, word_spans([encoding.offsets for encoding in encodings], word_rows))
+        resplit = _split_clauses(texts, spans)
+    words = [[texts[index][start:end] for start, end in row.tolist()] for index, row in resplit.items()]
+    for index, encoding in zip(resplit, _encode_words(backend, words), strict=True):
+        encodings[index], spans[index] = encoding, resplit[index]
+    return encodings, [encoding.word_ids for encoding in encodings], spans
+
+
+def _split_clauses(texts: Sequence[str], spans: Sequence[IntArray]) -> dict[int, IntArray]:
+    """Find the texts whose words are clauses of a script without spaces, and split these into characters.
+
+    Returns:
+        Start and end of each word by index of the text. Shape of each: ``[words, 2]``.
+    """
+    resplit = {}
+    for index, (text, row) in enumerate(zip(texts, spans, strict=True)):
+        if text.isascii():
+            continue
+        words = [(start, end) for start, end in row.tolist() if start < end]
+        pieces = split_unspaced(text, words)
+        if pieces != words:
+            resplit[index] = np.array(pieces, dtype=np.int64)
+    return resplit
 
 
 def _encode_words(backend: Any, sentences: Sequence[Sequence[str]]) -> list[Any]:

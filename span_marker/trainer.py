@@ -24,6 +24,7 @@ from span_marker.overriding import overridden
 from span_marker.preprocessing import add_context, is_preprocessed, preprocess, spread_sample
 from span_marker.progress import progress_bars
 from span_marker.span_filter import UNCALIBRATED_THRESHOLD
+from span_marker.span_loss import fix_class_weights
 from span_marker.span_sampling import SamplingCollator
 from span_marker.tokenizer import SpanMarkerTokenizer
 from span_marker.trainer_data import (
@@ -326,6 +327,8 @@ class Trainer(FromSettings, ReportingTrainer):
             raise ValueError("The training set has no rows. Check how it was loaded, and what it was filtered by.")
         self._adopt_labels(self.model)
         rows = self.preprocess_dataset(dataset, dataset_name="training")
+        if fix_class_weights(self.model.config, rows):
+            training_logger.info("config.class_weights is %s from now on.", self.model.config.class_weights)
         card = self.model.model_card_data
         card.start_training()
         if not is_preprocessed(dataset):

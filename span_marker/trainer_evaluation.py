@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from span_marker.entity_errors import EntityErrors, find_errors
-from span_marker.evaluation import compute_metrics, count_overlapping, find_right, to_iob2
+from span_marker.evaluation import compute_metrics, find_right, to_iob2
 from span_marker.score_calibration import calibration_error
 from span_marker.types import BoolArray, EntityTable, FloatArray, IntArray, Row
 
@@ -124,10 +124,8 @@ class EvaluatedSentences:
         return to_iob2(self.gold, self.num_words, self.labels)
 
     @property
-    def errors(self) -> EntityErrors | None:
-        """What the model confuses; ``None`` where entities overlap, which cannot be paired one to one."""
-        if count_overlapping(self.predicted) or count_overlapping(self.gold):
-            return None
+    def errors(self) -> EntityErrors:
+        """What the model confuses."""
         return find_errors(self.predicted, self.gold, self.num_words, self.labels)
 
     @cached_property

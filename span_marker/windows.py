@@ -66,7 +66,8 @@ def classify_in_windows(
     """Classify the spans of a batch with sentences of any length.
 
     Args:
-        classify: Classifies a batch that fits the model: label ids and whatever else, ``[batch, spans]`` each.
+        classify: Classifies a batch that fits the model: label ids, ``[batch, spans]``, and whatever else,
+            ``[batch, spans, ...]`` each.
         batch: The collator's output.
         size: What fits.
         outside_id: Label of the spans that no window could show to the model.
@@ -77,9 +78,10 @@ def classify_in_windows(
     if batch["input_ids"].shape[1] <= size.tokens:
         return classify(batch)
     results: tuple[Tensor, ...] = ()
+    shape = batch["start_positions"].shape
     for window_batch, place in cut_into_windows(batch, size):
         found = classify(window_batch)
-        results = results or tuple(tensor.new_zeros(batch["start_positions"].shape) for tensor in found)
+        results = results or tuple(tensor.new_zeros(*shape, *tensor.shape[2:]) for tensor in found)
         inside = mask_of(window_batch["num_spans"], place.spans.shape[1])
         target = place.rows[:, None].expand_as(place.spans)[inside], place.spans[inside]
         found = found[0].masked_fill(place.is_unread, outside_id), *found[1:]

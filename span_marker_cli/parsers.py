@@ -8,6 +8,8 @@ _Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
 
 _DATA = "file, folder with files of train, validation and test, or name of a data set on the Hub"
 _MODEL = "folder of the model, or its name on the Hub"
+WORD_SPLITTERS = ("punctuation", "whitespace", "jieba", "fugashi", "pythainlp")
+"""Names in `span_marker.word_splitters`, whose import would take a while."""
 _DELIMITERS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
 
@@ -99,6 +101,9 @@ def _add_predict(commands: _Commands) -> None:
     parser.add_argument("--encoding", default="utf-8", help="encoding of the files (default: %(default)s)")
     _add_batch_size(parser)
     _add_decoding(parser)
+    parser.add_argument(
+        "--word-splitter", choices=WORD_SPLITTERS, help="how texts are split into words; by default as the model says"
+    )
 
 
 def _add_export(commands: _Commands) -> None:
@@ -148,7 +153,7 @@ def _add_reading(parser: ArgumentParser) -> None:
         "--delimiter", type=lambda text: _DELIMITERS.get(text, text), help="tab, space, whitespace, comma or semicolon"
     )
     reading.add_argument("--encoding", help="encoding of text files")
-    reading.add_argument("--split-words", choices=("punctuation", "whitespace"), help="how texts are split into words")
+    reading.add_argument("--split-words", choices=WORD_SPLITTERS, help="how texts are split into words")
     reading.add_argument(
         "--align", choices=("error", "snap", "drop"), help="what to do with entities that end within words"
     )

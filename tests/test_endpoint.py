@@ -39,6 +39,7 @@ def test_answers_are_those_of_predict(handler, folder, inputs):
         {},
         {"batch_size": 1},
         {"is_split_into_words": False},
+        {"return_scores": True},
         {"decoding": "all", "threshold": {"PER": 0.5}, "top_k": 1},
     ],
 )

@@ -48,6 +48,17 @@ def test_the_best_of_several_overlapping_entities_counts():
     assert found.outcomes == {"LOC": row(other_both=1), "PER": row(other_words=1)}
 
 
+def test_what_lies_within_a_found_entity_is_missed_or_spurious_by_itself():
+    gold = [(0, "ORG", 0, 4), (0, "LOC", 3, 4), (0, "PER", 6, 9), (0, "LOC", 7, 8)]
+    predicted = [(0, "ORG", 0, 4), (0, "PER", 1, 2), (0, "PER", 6, 8)]
+    assert errors(predicted, gold).outcomes == {
+        "LOC": row(missed=1, other_both=1),
+        "ORG": row(found=1),
+        "PER": row(other_words=1, spurious=1),
+    }
+    assert errors(predicted, gold).confusions == (("LOC", "PER", 1),)
+
+
 def test_entities_of_other_sentences_do_not_meet():
     assert errors([(1, "PER", 0, 1)], [(0, "PER", 0, 1)]).outcomes == {"PER": row(missed=1, spurious=1)}
 
@@ -82,8 +93,17 @@ def entities(draw):
     return rows
 
 
+nested_entities = st.sets(
+    st.tuples(st.just(0), st.sampled_from(LABELS[1:]), st.integers(0, 8), st.integers(1, 3)).map(
+        lambda entity: (*entity[:3], min(sum(entity[2:]), WORDS[0]))
+    ),
+    max_size=8,
+).map(lambda rows: sorted(rows, key=lambda row: (row[0], *row[2:])))
+"""Entities of one sentence that may overlap."""
+
+
 @settings(max_examples=100, deadline=None)
-@given(entities(), entities())
+@given(entities() | nested_entities, entities() | nested_entities)
 def test_outcomes_agree_with_the_metrics(predicted, gold):
     found = errors(predicted, gold)
     metrics = compute_metrics(table(*predicted), table(*gold), WORDS, LABELS)

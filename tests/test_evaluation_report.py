@@ -11,7 +11,8 @@ from span_marker.entity_errors import find_errors
 from span_marker.evaluation_report.groups import EntityGroup
 from span_marker.evaluation_report.heat_map import MOST_TYPES, Cell, heat_map
 from span_marker.evaluation_report.known_entities import KnownEntities, surfaces
-from span_marker.evaluation_report.sentences import JudgedEntity, Piece, SentenceErrors, cut_sentence
+from span_marker.evaluation_report.page import write_page
+from span_marker.evaluation_report.sentences import JudgedEntity, Piece, SentenceErrors, cut_sentence, lay_over
 from span_marker.evaluation_report.thresholds import best_threshold, threshold_curve
 
 LABELS = ["O", "PER", "LOC"]
@@ -243,8 +244,8 @@ def test_predictions_for_words_are_read():
         ([[entity("X", 0, 3)]], [[]], r"Row 0: the gold entity \[0, 3\) does not lie in the sentence of 2 words"),
         (
             [[]],
-            [[entity("X", 0, 2), entity("Y", 1, 2)]],
-            r"Row 0: the predicted entities \[0, 2\) and \[1, 2\) overlap",
+            [[entity("X", 0, 2), entity("Y", 0, 2), entity("X", 0, 2)]],
+            r"Row 0: the predicted entity \[0, 2\) of type 'X' is given twice\. Give it once\.",
         ),
         ([[{"label": "X", "char_start_index": 0}]], [[]], r"Row 0: the gold entity .* has no place among the words"),
         ([[]], [[{"start": 0, "end": 1}]], r"Row 0: the predicted entity .* has no type"),
@@ -253,6 +254,42 @@ def test_predictions_for_words_are_read():
 def test_malformed_entities_are_named(gold, predicted, message):
     with pytest.raises(ValueError, match=message):
         EvaluationReport.from_entities([["a", "b"]], gold, predicted)
+
+
+def test_entities_within_entities():
+    tokens = [["University", "of", "Oxford", "in", "Oxford"], ["Paris"]]
+    gold = [[entity("LOC", 2, 3), entity("ORG", 0, 3), entity("LOC", 4, 5)], [entity("LOC", 0, 1)]]
+    predicted = [[entity("ORG", 0, 3, score=0.9), entity("PER", 0, 1, score=0.5)], [entity("LOC", 0, 1, score=0.8)]]
+    report = EvaluationReport.from_entities(tokens, gold, predicted, training=(tokens[1:], gold[1:]))
+    assert "overall_accuracy" not in report.metrics
+    assert report.schemes["strict"].f1 == report.metrics["f1"] == pytest.approx(4 / 7)
+    assert (report.schemes["partial"].missed, report.schemes["partial"].spurious) == (2, 1)
+    assert {group.name: (group.found, group.missed, group.spurious) for group in report.types} == {
+        "LOC": (1, 2, 0),
+        "ORG": (1, 0, 0),
+        "PER": (0, 0, 1),
+    }
+    (sentence,) = report.sentences
+    assert [(one.label, one.outcome) for one in sentence.gold] == [
+        ("ORG", "found"),
+        ("LOC", "missed"),
+        ("LOC", "missed"),
+    ]
+    assert [[one.start for one in layer] for layer in lay_over(sentence.gold)] == [[0, 4], [2]]
+    html = write_page(report, "Nested")
+    assert html.count("<dt>gold</dt>") == html.count("<dt>predicted</dt>") == 2
+    assert "words with the right tag" not in html
+
+
+def test_entities_are_laid_over_each_other():
+    assert lay_over([]) == [[]]
+    spans = [(0, 2), (0, 5), (1, 3), (2, 4), (6, 7)]
+    layers = lay_over([JudgedEntity("X", start, end, "found") for start, end in spans])
+    assert [[(one.start, one.end) for one in layer] for layer in layers] == [
+        [(0, 5), (6, 7)],
+        [(0, 2), (2, 4)],
+        [(1, 3)],
+    ]
 
 
 def test_texts_are_no_words():

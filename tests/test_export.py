@@ -95,6 +95,15 @@ def test_decoding(model, exported, settings):
     assert_same(exported.predict(SENTENCES, **settings), expected)
 
 
+@pytest.mark.parametrize("span_filter", [None, False])
+def test_scores_of_all_labels(model, exported, span_filter):
+    expected, found = (one.predict(SENTENCES, return_scores=True, span_filter=span_filter) for one in (model, exported))
+    assert any(expected)
+    for entities, others in zip(found, expected, strict=True):
+        for entity, other in zip(entities, others, strict=True):
+            assert entity["scores"] == pytest.approx(other["scores"], abs=1e-4)
+
+
 @pytest.mark.parametrize("inputs", ["", " ", "Paris", LONG, ["Ada", "Lovelace"]])
 def test_one_input(model, exported, inputs):
     assert_same([exported.predict(inputs)], [model.predict(inputs)])

@@ -6,11 +6,12 @@ from itertools import pairwise
 import pytest
 from datasets import Dataset
 from test_decoding import by_definition
-from tiny_models import SENTENCES, TEXTS, assert_close, make_finder
+from tiny_models import SENTENCES, TEXTS, assert_close, collate, give_filter, make_finder
+from transformers import pipeline
 
 from span_marker import Decoding
 from span_marker.decoding_modes import MODES
-from span_marker.spans import count_spans
+from span_marker.spans import count_spans, span_index
 
 LONG = [word for sentence in SENTENCES for word in sentence] * 3
 INPUTS = [*SENTENCES, LONG]
@@ -113,3 +114,64 @@ def test_wrong_values_are_refused_before_anything_is_read(finder, settings, mess
 
     with pytest.raises(ValueError, match=message):
         finder.predict(stream(), **settings)
+
+
+# ---- The probabilities of all labels ----
+
+
+def plain(rows):
+    return [[{name: entity[name] for name in entity if name != "scores"} for entity in row] for row in rows]
+
+
+@pytest.fixture(scope="module", params=["all spans", "filter that votes"])
+def scorer(request, tiny_encoder):
+    model = make_finder(tiny_encoder, model_max_length=20)
+    return model if request.param == "all spans" else give_filter(model, vote=0.5)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+@pytest.mark.parametrize("mode", MODES)
+def test_scores_are_distributions_that_agree_with_the_score(scorer, monkeypatch, temperature, mode):
+    monkeypatch.setattr(scorer.config, "score_temperature", temperature)
+    found = scorer.predict(INPUTS, decoding=mode, return_scores=True)
+    entities = [entity for row in found for entity in row]
+    assert entities
+    for entity in entities:
+        assert list(entity["scores"]) == ["O", "LOC", "PER"]
+        assert sum(entity["scores"].values()) == pytest.approx(1, abs=1e-12)
+        assert min(entity["scores"].values()) >= 0
+        assert entity["scores"][entity["label"]] == entity["score"]
+    assert plain(found) == scorer.predict(INPUTS, decoding=mode)
+
+
+def test_scores_are_what_the_model_says(scorer):
+    """Each sentence by itself: its logits are those of the forward pass, of both classifiers where both vote."""
+    for sentence in (SENTENCES[0], SENTENCES[4]):
+        logits = scorer(**collate(scorer, [sentence])).logits[0].softmax(-1)
+        for entity in scorer.predict([sentence], decoding="all", return_scores=True)[0]:
+            index = span_index(entity["word_start_index"], entity["word_end_index"], len(sentence), 4)
+            expected = dict(zip(["O", "LOC", "PER"], logits[index].tolist(), strict=True))
+            assert entity["scores"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_forms_of_inputs_have_the_same_scores(scorer):
+    expected = scorer.predict(INPUTS, return_scores=True)
+    assert scorer.predict(Dataset.from_dict({"tokens": INPUTS}), return_scores=True) == expected
+    assert list(scorer.predict(iter(INPUTS), return_scores=True)) == expected
+    for sentence, entities in zip(SENTENCES, expected, strict=False):
+        for found in (
+            scorer.predict([sentence], return_scores=True)[0],
+            scorer.predict(" ".join(sentence), return_scores=True),
+        ):
+            assert len(found) == len(entities)
+            for entity, other in zip(found, entities, strict=True):
+                assert entity["scores"] == pytest.approx(other["scores"], abs=1e-5)
+    assert scorer.predict("", return_scores=True) == []
+
+
+def test_scores_in_the_pipeline(scorer):
+    find = pipeline("span-marker", model=scorer, device=-1)
+    expected = scorer.predict(TEXTS[0], return_scores=True)
+    assert find(TEXTS[0], return_scores=True) == expected
+    renamed = find(TEXTS[0], return_scores=True, output_format="token-classification")
+    assert [entity["scores"] for entity in renamed] == [entity["scores"] for entity in expected]

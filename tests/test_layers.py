@@ -18,15 +18,19 @@ OPTIONAL = {
     "onnxruntime",
     "onnxscript",
     "optuna",
+    "fugashi",
+    "jieba",
+    "pythainlp",
     "rich",
     "spacy",
     "tensorboard",
+    "unidic_lite",
 }
 
 LAYERS = [
     # names, pure functions, label schemes
     {"_version", "dropout", "output", "overriding", "schemes", "settings", "types", "verbosity"},
-    {"decoding_modes", "hub", "pages.rendering", "ragged", "score_calibration"},
+    {"class_weights", "decoding_modes", "word_splitters", "hub", "pages.rendering", "ragged", "score_calibration"},
     {"pages"},
     {"loading"},
     {
@@ -63,7 +67,7 @@ LAYERS = [
     # files of other formats
     {"readers.sentences"},
     {"readers.alignment", "readers.text_files"},
-    {"readers.json_files", "readers.words"},
+    {"readers.json_files"},
     {"readers.options", "readers.tags"},
     {"readers.tables"},
     {"readers.writing"},

@@ -1,5 +1,7 @@
 import pytest
 from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_models import SENTENCES, TEXTS, assert_close, make_finder
 from transformers import pipeline
 from transformers.pipelines.pt_utils import KeyDataset
@@ -20,6 +22,11 @@ def folder(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("model")
     model.save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="module")
+def pipe(model):
+    return pipeline("span-marker", model=model, device=-1)
 
 
 @pytest.fixture
@@ -79,6 +86,31 @@ def test_decoding(find, folder, model, settings):
     expected = model.predict(SENTENCES, **settings)
     assert_close(find(SENTENCES, **settings), expected)
     assert_close(pipeline("span-marker", model=str(folder), device=-1, **settings)(SENTENCES), expected)
+
+
+any_text = st.text(max_size=25) | st.text("Ada \n\t\u200b'.👩\u200d🇬ש中の\u0e38é\u0301<>[]", max_size=25)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(any_text, max_size=6))
+def test_arbitrary_text(pipe, model, texts):
+    """What predict says, in all forms of inputs and of outputs."""
+    expected = model.predict(texts, is_split_into_words=False)
+    assert_close(pipe(texts, is_split_into_words=False, batch_size=3), expected)
+    assert_close(list(pipe(iter(texts))), expected)
+    renamed = list(pipe(iter(texts), output_format="token-classification"))
+    for text, entities, found in zip(texts, expected, renamed, strict=True):
+        for entity, other in zip(entities, found, strict=True):
+            assert text[other["start"] : other["end"]] == other["word"] == entity["span"] != ""
+            assert other["entity_group"] == entity["label"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.lists(st.text(max_size=8), max_size=6), max_size=5))
+def test_arbitrary_words(pipe, model, sentences):
+    expected = model.predict(sentences)
+    assert_close(pipe(sentences, batch_size=3), expected)
+    assert_close(list(pipe(iter(sentences))), expected)
 
 
 def test_unknown_arguments(find):

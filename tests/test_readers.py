@@ -113,7 +113,7 @@ def test_unknown_formats_and_options(tmp_path):
         ({"align": "expand"}, r"align='expand'\. Choose one of 'error', 'snap', 'drop'\."),
         (
             {"split_words": "spacy"},
-            r"split_words='spacy'\. Choose one of 'punctuation', 'whitespace', or pass a function",
+            r"split_words='spacy'\. Choose from punctuation, whitespace, jieba, fugashi, pythainlp\. A function",
         ),
         ({"scheme": "IOBX"}, "Unknown tagging scheme 'IOBX'"),
     ):

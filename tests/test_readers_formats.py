@@ -8,8 +8,8 @@ from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
 from span_marker import read_dataset, write_dataset
 from span_marker.readers.docbin import _import_spacy
-from span_marker.readers.words import split_at_punctuation, split_at_whitespace
 from span_marker.tokenizer import SpanMarkerTokenizer
+from span_marker.word_splitters import split_at_punctuation
 
 ADA = ["Ada", "Lovelace", "lives", "in", "London", "."]
 ADA_TAGS = ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
@@ -353,16 +353,21 @@ def test_docbin_without_spacy(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["Ada's e-mail: a@b.c, U.S.A. 5\u00a0000", "我爱北京 Tiananmen", "a\u200bb \u200b\t x\n", "", "  "]
+    "text",
+    [
+        "Ada's e-mail: a@b.c, U.S.A. 5\u00a0000",
+        "我爱北京 Tiananmen",
+        "東京タワーはiPhoneの",
+        "กรุงเทพ",
+        "a\u200bb \u200b\t x\n",
+        "",
+        "  ",
+    ],
 )
 def test_the_default_words_are_those_of_an_encoder_of_bert(text, tiny_encoder, model):
     found = model.tokenizer.words([text])
     assert isinstance(model.tokenizer, SpanMarkerTokenizer)
     assert split_at_punctuation([text]) == found
-
-
-def test_words_between_whitespace():
-    assert split_at_whitespace(["a,b  c\u00a0d\n", ""]) == [[(0, 3), (5, 8)], []]
 
 
 def test_a_models_own_words(read, model):

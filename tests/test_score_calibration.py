@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from span_marker.score_calibration import LEAST_ENTITIES, calibration_error, fit_temperature, scale
+from span_marker.score_calibration import LEAST_ENTITIES, calibration_error, complete, fit_temperature, scale
 
 PROBABILITIES = st.lists(st.floats(0, 1, width=32), max_size=30)
 
@@ -55,3 +55,10 @@ def test_scores_stay_probabilities_in_their_order(scores, temperature):
 @given(PROBABILITIES)
 def test_a_temperature_of_one_changes_nothing(scores):
     assert scale(scores, 1.0).tolist() == np.array(scores, dtype=np.float32).tolist()
+
+
+def test_what_a_score_leaves_is_shared_as_the_model_says():
+    probabilities = [[0.1, 0.6, 0.3], [0.0, 0.0, 1.0], [0.5, 0.2, 0.3]]
+    completed = complete(probabilities, [1, 2, 0], [0.8, 1.0, 0.5])
+    np.testing.assert_allclose(completed, [[0.05, 0.8, 0.15], [0.0, 0.0, 1.0], [0.5, 0.2, 0.3]], atol=1e-12)
+    assert complete(np.zeros((0, 3)), [], []).shape == (0, 3)

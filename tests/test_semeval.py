@@ -7,8 +7,9 @@ from entity_tables import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from span_marker.evaluation import flatten
-from span_marker.evaluation_report.semeval import SCHEMES, SchemeScores, pair_greedily, score_schemes
+from span_marker.evaluation import compute_metrics, lay_out
+from span_marker.evaluation_report import semeval
+from span_marker.evaluation_report.semeval import SCHEMES, SchemeScores, pair_greedily, pair_in_turn, score_schemes
 
 try:
     from nervaluate import Evaluator
@@ -22,7 +23,7 @@ NAMES = {"strict": "strict", "exact": "exact", "partial": "partial", "type": "en
 
 def score(predicted, gold, num_words):
     words = np.array(num_words, dtype=np.int64)
-    tables = [flatten(table(rows), words, LABELS, "given") for rows in (predicted, gold)]
+    tables = [lay_out(table(rows), words, LABELS, "given")[0] for rows in (predicted, gold)]
     return score_schemes(*tables, int(words.sum()), LABELS)
 
 
@@ -97,6 +98,58 @@ def test_a_taken_entity_is_passed_on():
 def test_pairs_are_made_from_left_to_right(predicted, gold, costs, made):
     columns = [np.array(column, dtype=np.int64) for column in (predicted, gold, costs)]
     assert pair_greedily(*columns).tolist() == made
+
+
+def test_entities_within_entities():
+    gold = [(0, 1, 0, 6), (0, 2, 1, 3), (0, 1, 4, 5)]
+    assert counts(gold, gold) == dict.fromkeys(SCHEMES, (3, 0, 0, 0, 0))
+    # The outer one is found, one within is found as another type, one is missed; another within the outer is spurious.
+    predicted = [(0, 1, 0, 6), (0, 2, 0, 1), (0, 1, 1, 3)]
+    assert counts(predicted, gold) == {
+        "strict": (1, 1, 0, 1, 1),
+        "exact": (2, 0, 0, 1, 1),
+        "partial": (2, 0, 0, 1, 1),
+        "type": (1, 1, 0, 1, 1),
+    }
+    # What is too short takes the outer entity only where nothing has its words.
+    assert counts([(0, 1, 0, 5), (0, 1, 0, 6)], [(0, 1, 0, 6)])["partial"] == (1, 0, 0, 0, 1)
+    assert counts([(0, 1, 0, 5), (0, 2, 1, 3)], gold)["partial"] == (1, 0, 1, 1, 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.lists(st.integers(0, 14), min_size=1, max_size=4))
+def test_both_ways_of_pairing_agree_where_nothing_overlaps(data, num_words):
+    gold, predicted = data.draw(entities(num_words)), data.draw(entities(num_words))
+    one = score(predicted, gold, num_words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(semeval, "do_overlap", lambda _: True)
+        patch.setattr(semeval, "pair_greedily", None)
+        assert score(predicted, gold, num_words) == one
+
+
+spans = st.tuples(st.integers(0, 1), st.integers(1, 3), st.integers(0, 8), st.integers(1, 4))
+nested = st.sets(spans, max_size=8).map(lambda rows: sorted((*row[:3], row[2] + row[3]) for row in rows))
+
+
+@settings(max_examples=200, deadline=None)
+@given(nested, nested)
+def test_strict_is_strict_f1_where_entities_overlap(predicted, gold):
+    overall, each = score(predicted, gold, [12, 12])
+    metrics = compute_metrics(table(predicted), table(gold), [12, 12], LABELS)
+    assert overall["strict"].f1 == metrics["overall_f1"]
+    for label, schemes in each.items():
+        assert schemes["strict"].f1 == metrics[label]["f1"]
+    for scores in (*overall.values(), *(scores for schemes in each.values() for scores in schemes.values())):
+        assert min(astuple(scores)) >= 0
+    for scores in overall.values():
+        assert scores.correct + scores.incorrect + scores.partial + scores.missed == len(gold)
+        assert scores.correct + scores.incorrect + scores.partial + scores.spurious == len(predicted)
+
+
+def test_tiers_are_paired_one_after_the_other():
+    columns = [np.array(column) for column in ([0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0], [2, 2, 0, 2])]
+    assert pair_in_turn(*columns).tolist() == [False, True, True, False]
+    assert pair_in_turn(*(np.zeros(0, dtype=np.int64) for _ in range(4))).tolist() == []
 
 
 def test_nothing_scores_zero():

@@ -3,6 +3,8 @@ from importlib.metadata import entry_points
 import pytest
 import spacy
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy import displacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -10,7 +12,7 @@ from test_decoding import by_definition
 from tiny_models import SENTENCES, TEXTS, make_finder, make_model
 from tokenizers_zoo import byte_level_bpe
 
-from span_marker.spacy_integration import SpacySpanMarkerWrapper
+from span_marker.spacy_integration import SpacySpanMarkerWrapper, _sentences
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +132,41 @@ def test_odd_documents(make, before, text):
     assert all(not entity.text.isspace() for entity in docs[1].ents)
     if text.startswith("word"):
         assert docs[1].ents[-1].end == len(docs[1].text.split())
+
+
+any_text = st.text(max_size=25) | st.text("Ada \n\t\u200b'.👩\u200d🇬ש中の\u0e38é\u0301<>[]", max_size=25)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(any_text, max_size=6))
+def test_arbitrary_documents(pipelines, model, texts):
+    """No error, places within the document, and what the model says of the same words, alone or with others."""
+    texts = [text.encode("utf-8", "replace").decode() for text in texts]  # spaCy takes no half of a surrogate pair
+    for nlp in pipelines:
+        docs = list(nlp.pipe(texts))
+        assert [doc.text for doc in docs] == texts
+        for doc in docs:
+            words = [[token for token in part if not token.is_space] for part in _sentences(doc)]
+            expected = [
+                (row[e["word_start_index"]].i, row[e["word_end_index"] - 1].i + 1, e["label"], e["score"])
+                for row, found in zip(words, model.predict([[t.text for t in row] for row in words]), strict=True)
+                for e in found
+            ]
+            assert [entity[:3] for entity in entities(doc)] == [entity[:3] for entity in expected]
+            scores = [entity[3] for entity in expected]
+            assert [entity[3] for entity in entities(doc)] == pytest.approx(scores, abs=1e-5)
+            for entity in doc.ents:
+                assert doc.text[entity.start_char : entity.end_char] == entity.text.strip() != ""
+
+
+@pytest.fixture(scope="module")
+def pipelines(folder):
+    """Pipelines with and without sentences."""
+    whole, sentences = spacy.blank("en"), spacy.blank("xx")
+    sentences.add_pipe("sentencizer")
+    for nlp in (whole, sentences):
+        nlp.add_pipe("span_marker", config={"model": str(folder), "batch_size": 3})
+    return whole, sentences
 
 
 def test_pipe_equals_call(make):

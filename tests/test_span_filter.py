@@ -118,7 +118,7 @@ def test_losses_weigh_entities_and_leave_padding_out(smoothing):
     )
     loss = filter_loss(logits, labels, config, smoothing).item()
     assert loss == pytest.approx(2.0 * (5 * entity + other).item(), rel=1e-5)
-    assert span_loss(logits, labels, 0, 1.0, smoothing).item() == pytest.approx((entity + other).item(), rel=1e-5)
+    assert span_loss(logits, labels, None, 0.0, smoothing).item() == pytest.approx((entity + other).item(), rel=1e-5)
 
 
 # ---- The threshold ----

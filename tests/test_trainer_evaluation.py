@@ -65,7 +65,8 @@ def test_entities_that_overlap():
     metrics = evaluated.metrics(per_type=False)
     assert (metrics["overall_precision"], metrics["overall_recall"]) == (2 / 3, 2 / 3)
     assert "overall_accuracy" not in metrics
-    assert evaluated.errors is None
+    outcomes = evaluated.errors.outcomes
+    assert (outcomes[LABELS[1]]["found"], outcomes[LABELS[1]]["missed"], outcomes[LABELS[2]]["spurious"]) == (1, 1, 1)
     with pytest.raises(ValueError, match=r"Row 0: the given entities .* overlap"):
         _ = evaluated.reference_tags
 

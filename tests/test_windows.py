@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiny_models import assert_close, make_finder
 
 from span_marker import Trainer, TrainingArguments
-from span_marker.spans import enumerate_spans
+from span_marker.spans import enumerate_spans, span_index
 from span_marker.windows import WindowSize, classify_in_windows, cut_into_windows
 
 FIRST, LAST, PADDING = 101, 102, 0
@@ -116,6 +116,59 @@ def test_windows_do_not_grow_with_the_longest_word():
     batch["end_positions"][0, 50] = 150  # a word of a hundred tokens
     windows = [len(place.rows) for _, place in cut_into_windows(batch, WindowSize(22, 1, 1))]
     assert sum(windows) == 20 - 1
+
+
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_an_entity_on_every_border_is_found(words):
+    """An entity at each place of a long sentence: in the middle of windows, at their ends, and across them."""
+    size, sentence = WindowSize(12, 1, 1), batch_of([60], longest=3)
+    borders = {
+        int(edge)
+        for windows, _ in cut_into_windows(sentence, size)
+        for row in windows["input_ids"]
+        for edge in (row[1], row[-2] + 1)
+    }
+    assert len(borders) > 10
+    crossed = set()
+    for start in range(60 - words + 1):
+        first, last = 1000 + start, 1000 + start + words - 1
+
+        def classify(windows, first=first, last=last):
+            ids = windows["input_ids"]
+            edges = (ids.gather(1, windows[name]) for name in ("start_positions", "end_positions"))
+            is_entity = torch.stack([edge == token for edge, token in zip(edges, (first, last), strict=True)]).all(0)
+            return (is_entity.long(),)
+
+        (found,) = classify_in_windows(classify, sentence, size, 0)
+        places = found[0].nonzero()[:, 0].tolist()
+        assert places == [int(span_index(start, start + words, 60, 3))]
+        crossed |= {border for border in borders if first <= border <= last}
+    assert crossed == borders & set(range(1000, 1060))
+
+
+def test_a_long_text_is_its_sentences(finder):
+    """Where a model looks at an entity's words alone, windows show what the sentences by themselves show."""
+    model = copy.deepcopy(finder)
+    with torch.no_grad():
+        model.encoder.embeddings.position_embeddings.weight.zero_()
+        for name, weights in model.encoder.named_parameters():
+            if "attention.output.dense" in name:
+                weights.zero_()
+    sentences = [["Ada", "in", "London", "."], ["nobody"], ["Grace", "Hopper", "met", "Alan", "today", "."]] * 700
+    alone = model.predict(sentences, decoding="all", batch_size=64)
+    together = model.predict([word for sentence in sentences for word in sentence], decoding="all")
+    starts = np.cumsum([0, *map(len, sentences)])
+    expected = {
+        (int(start) + e["word_start_index"], int(start) + e["word_end_index"]): (e["label"], e["score"])
+        for start, row in zip(starts, alone, strict=False)
+        for e in row
+    }
+    found = {(e["word_start_index"], e["word_end_index"]): (e["label"], e["score"]) for e in together}
+    assert len(found) == len(together)
+    assert expected.keys() <= found.keys()
+    assert [found[place][0] for place in expected] == [label for label, _ in expected.values()]
+    scores = [score for _, score in expected.values()]
+    assert [found[place][1] for place in expected] == pytest.approx(scores, abs=1e-4)
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,7 @@ def run(options: Namespace) -> int:
         batch_size=options.batch_size,
         show_progress_bar=sys.stderr.isatty(),
         decoding=decoding,
+        word_splitter=options.word_splitter,
     )
     write(zip(kept, found, strict=True))
     return 0

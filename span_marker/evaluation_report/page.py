@@ -9,7 +9,7 @@ from span_marker.evaluation import SCORES
 from span_marker.evaluation_report.contents import ReportContents
 from span_marker.evaluation_report.groups import EntityGroup
 from span_marker.evaluation_report.heat_map import heat_map
-from span_marker.evaluation_report.sentences import cut_sentence
+from span_marker.evaluation_report.sentences import cut_sentence, lay_over
 from span_marker.evaluation_report.thresholds import ThresholdPoint, best_threshold
 from span_marker.pages import Table, render_page
 
@@ -95,7 +95,8 @@ def _summary(contents: ReportContents) -> Table:
     metrics = contents.metrics
     for average, key in (("micro", "overall"), ("macro", "macro")):
         rows += [[f"{name}, {average} average", percent(metrics[f"{key}_{score}"])] for name, score in _NAMES.items()]
-    rows.append(["words with the right tag", percent(metrics["overall_accuracy"])])
+    if "overall_accuracy" in metrics:
+        rows.append(["words with the right tag", percent(metrics["overall_accuracy"])])
     return Table("Summary", ["", "value"], rows)
 
 
@@ -154,7 +155,11 @@ def _sentences(contents: ReportContents) -> Iterable[dict[str, Any]]:
         yield {
             "row": sentence.row,
             "outcomes": sorted(sentence.outcomes),
-            "lines": {name: cut_sentence(sentence.tokens, entities) for name, entities in lines.items()},
+            "lines": [
+                (name, cut_sentence(sentence.tokens, layer))
+                for name, entities in lines.items()
+                for layer in lay_over(entities)
+            ],
         }
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from span_marker.arrow_lists import as_lists
 from span_marker.entity_errors import count_errors, pair_entities
-from span_marker.evaluation import compute_metrics, flatten
+from span_marker.evaluation import FlatEntities, compute_metrics, lay_out
 from span_marker.evaluation_report.boundaries import count_boundaries
 from span_marker.evaluation_report.contents import ReportContents
 from span_marker.evaluation_report.entity_rows import find_labels, read_entities, read_tokens
@@ -19,7 +19,7 @@ from span_marker.evaluation_report.page import write_page
 from span_marker.evaluation_report.semeval import score_schemes
 from span_marker.evaluation_report.sentences import list_errors
 from span_marker.evaluation_report.thresholds import threshold_curve
-from span_marker.types import EntityTable, FloatArray, Row
+from span_marker.types import EntityTable, FloatArray, IntArray, Row
 
 MAX_SENTENCES = 200
 """Most sentences with errors that a report lists by default."""
@@ -54,8 +54,8 @@ class EvaluationReport(ReportContents):
 
         Raises:
             TypeError: A sentence is a text and no list of words.
-            ValueError: The numbers of sentences differ, or an entity is malformed, lies outside its sentence or
-                overlaps another of its kind.
+            ValueError: The numbers of sentences differ, or an entity is malformed, lies outside its sentence or is
+                given twice.
         """
         words = read_tokens(tokens)
         names = find_labels(gold=gold, predicted=predicted)
@@ -80,8 +80,8 @@ class EvaluationReport(ReportContents):
 
         Args:
             tokens: Words of each sentence: an arrow column of lists of strings.
-            gold: The gold entities.
-            predicted: The predicted entities.
+            gold: The gold entities, sorted by row, then start. They may overlap.
+            predicted: The predicted entities, likewise.
             labels: Name of each label id.
             scores: Probability of each predicted entity. ``None``: unknown. Shape: ``[predicted]``.
             known: The entities of the training set. ``None``: unknown.
@@ -91,13 +91,14 @@ class EvaluationReport(ReportContents):
             The report.
 
         Raises:
-            ValueError: An entity lies in no sentence or outside its own, has no type, or overlaps another.
+            ValueError: An entity lies in no sentence or outside its own, has no type, or is given twice.
         """
         tokens = as_lists(tokens)
         num_words = pc.list_value_length(tokens).to_numpy(zero_copy_only=False).astype(np.int64)
         total = int(num_words.sum())
-        found = flatten(predicted, num_words, labels, "predicted")
-        wanted = flatten(gold, num_words, labels, "gold")
+        found, wanted = (
+            _lay_out(table, num_words, labels, source) for table, source in ((predicted, "predicted"), (gold, "gold"))
+        )
         pairs = pair_entities(found, wanted, total)
         mirrored = pair_entities(wanted, found, total)
         is_right = mirrored.outcomes == 0
@@ -133,6 +134,23 @@ class EvaluationReport(ReportContents):
             title: Title of the page.
         """
         Path(path).write_text(write_page(self, title), encoding="utf-8")
+
+
+def _lay_out(entities: EntityTable, num_words: IntArray, labels: Sequence[str], source: str) -> FlatEntities:
+    """Lay sorted entities out on the words of all sentences, and refuse those that are given twice.
+
+    Raises:
+        ValueError: One is, or lies nowhere or has no type.
+    """
+    flat, _ = lay_out(entities, num_words, labels, source)
+    _, first = np.unique(np.stack(flat, axis=1), axis=0, return_index=True)
+    if len(first) < len(flat.starts):
+        again = int(np.setdiff1d(np.arange(len(flat.starts)), first)[0])
+        row, label, start, end = (int(column[again]) for column in entities)
+        raise ValueError(
+            f"Row {row}: the {source} entity [{start}, {end}) of type {labels[label]!r} is given twice. Give it once."
+        )
+    return flat
 
 
 def _read_known(tokens: Sequence[Sequence[str]], entities: Sequence[Sequence[Row]]) -> KnownEntities:

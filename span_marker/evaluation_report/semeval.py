@@ -15,18 +15,20 @@ A gold entity without a partner is missed, a predicted one spurious. Precision i
 predicted entities, recall the same of the gold ones.
 
 One word in common makes a pair (nervaluate asks for one in a hundred of the gold entity's words), and entities are
-paired from left to right (there, in the order in which they are given).
+paired from left to right (there, in the order in which they are given). Where entities overlap others of their kind,
+which the schemes say nothing of, those of the same words are paired before all others, so that "strict" counts the
+predicted entities that are gold ones.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from span_marker.entity_errors import shared_words
-from span_marker.evaluation import FlatEntities, precision_recall_f1
+from span_marker.evaluation import FlatEntities, do_overlap, precision_recall_f1
 from span_marker.types import BoolArray, IntArray
 
 SCHEMES = ("strict", "exact", "partial", "type")
@@ -68,6 +70,7 @@ class _Overlaps(NamedTuple):
         same_words: Whether both cover the same words. Shape: ``[pairs]``.
         same_type: Whether both are of the same type. Shape: ``[pairs]``.
         distances: How many words their starts and their ends are apart, added up. Shape: ``[pairs]``.
+        is_nested: Whether any entities overlap others of their kind.
     """
 
     groups: IntArray
@@ -76,6 +79,7 @@ class _Overlaps(NamedTuple):
     same_words: BoolArray
     same_type: BoolArray
     distances: IntArray
+    is_nested: bool
 
 
 def score_schemes(
@@ -97,12 +101,13 @@ def score_schemes(
     distances: IntArray = np.abs(predicted.starts[found] - gold.starts[wanted])
     distances += np.abs(predicted.ends[found] - gold.ends[wanted])
     same_type = predicted.labels[found] == gold.labels[wanted]
-    everything = _Overlaps(np.zeros_like(found), found, wanted, distances == 0, same_type, distances)
+    is_nested = do_overlap(predicted) or do_overlap(gold)
+    everything = _Overlaps(np.zeros_like(found), found, wanted, distances == 0, same_type, distances, is_nested)
     (overall,) = _score_groups(everything, np.zeros_like(predicted.labels), np.zeros_like(gold.labels), 1)
     at = np.flatnonzero(same_type)
     at = at[np.argsort(gold.labels[wanted[at]], kind="stable")]
-    of_type: Any = (column[at] for column in everything._replace(groups=gold.labels[wanted]))
-    of_type = _Overlaps(*of_type)
+    columns = everything._asdict() | {"groups": gold.labels[wanted]}
+    of_type = everything._replace(**{name: column[at] for name, column in columns.items() if name != "is_nested"})
     each = _score_groups(of_type, predicted.labels, gold.labels, len(labels))
     occurring = sorted({*predicted.labels.tolist(), *gold.labels.tolist()}, key=lambda label: labels[label])
     return overall, {labels[label]: each[label] for label in occurring}
@@ -123,9 +128,15 @@ def _score_groups(
         The scores of each scheme, for each group.
     """
     guessed, support = (np.bincount(groups, minlength=size) for groups in (predicted_groups, gold_groups))
-    leftmost = pair_greedily(overlaps.predicted, overlaps.gold, np.zeros_like(overlaps.gold))
     far = overlaps.distances.max(initial=0) + 1
-    nearest = pair_greedily(overlaps.predicted, overlaps.gold, np.where(overlaps.same_type, overlaps.distances, far))
+    costs = np.zeros_like(overlaps.gold), np.where(overlaps.same_type, overlaps.distances, far)
+    both = overlaps.predicted, overlaps.gold
+    if overlaps.is_nested:
+        same = overlaps.same_words & overlaps.same_type
+        tiers = np.where(same, 0, np.where(overlaps.same_words, 1, 2)), np.where(same, 0, 2)
+        leftmost, nearest = (pair_in_turn(*both, *keys) for keys in zip(costs, tiers, strict=True))
+    else:
+        leftmost, nearest = (pair_greedily(*both, cost) for cost in costs)
     judged = {
         "strict": (leftmost, overlaps.same_words & overlaps.same_type),
         "exact": (leftmost, overlaps.same_words),
@@ -175,4 +186,29 @@ def pair_greedily(predicted: IntArray, gold: IntArray, costs: npt.NDArray[np.int
     is_taken = was_free[anew] ^ ((turned - turned[anew]) % 2 == 1)
     made = np.zeros(len(predicted), dtype=bool)
     made[np.where(is_taken, if_taken, if_free)[~is_taken | (firsts != lasts)]] = True
+    return made
+
+
+def pair_in_turn(
+    predicted: IntArray, gold: IntArray, costs: npt.NDArray[np.int64], tiers: npt.NDArray[np.int64]
+) -> BoolArray:
+    """Pair entities that may overlap others of their kind: the first tier first, then as [`pair_greedily`] does.
+
+    Args:
+        predicted: Index of the predicted entity of each pair that shares words. Shape: ``[pairs]``.
+        gold: Index of the gold entity of each pair. Shape: ``[pairs]``.
+        costs: The costs of each pair. Shape: ``[pairs]``.
+        tiers: The tier of each pair: no pair is made before those of lower tiers that can be. Shape: ``[pairs]``.
+
+    Returns:
+        Whether the pair is made. Shape: ``[pairs]``.
+    """
+    made = np.zeros(len(predicted), dtype=bool)
+    busy: tuple[set[int], set[int]] = set(), set()
+    for pair in np.lexsort((gold, costs, predicted, tiers)).tolist():
+        partners = int(predicted[pair]), int(gold[pair])
+        if not any(one in others for one, others in zip(partners, busy, strict=True)):
+            made[pair] = True
+            for one, others in zip(partners, busy, strict=True):
+                others.add(one)
     return made

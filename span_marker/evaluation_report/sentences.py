@@ -123,6 +123,25 @@ class Piece:
     entity: JudgedEntity | None = None
 
 
+def lay_over(entities: Sequence[JudgedEntity]) -> list[list[JudgedEntity]]:
+    """Lay entities over each other such that those of a layer do not overlap.
+
+    Args:
+        entities: The entities.
+
+    Returns:
+        The layers, the outermost entities first, those of each from left to right; one empty layer of no entity.
+    """
+    layers: list[list[JudgedEntity]] = [[]]
+    for entity in sorted(entities, key=lambda entity: (entity.start, -entity.end)):
+        layer = next((layer for layer in layers if not layer or layer[-1].end <= entity.start), None)
+        if layer is None:
+            layers.append([entity])
+        else:
+            layer.append(entity)
+    return layers
+
+
 def cut_sentence(tokens: Sequence[str], entities: Sequence[JudgedEntity]) -> list[Piece]:
     """Cut a sentence at its entities.
 

@@ -1,17 +1,14 @@
 """Texts with entities as character spans to words with entities as word spans."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
 
 from span_marker.readers.sentences import Sentence, Span, place
+from span_marker.word_splitters import WordSplitter, find_words
 
 logger = logging.getLogger(__name__)
-
-WordSplitter: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[tuple[int, int]]]]
-"""Gives start and end (exclusive) of each word of each text, in order."""
 
 ALIGNMENTS = ("error", "snap", "drop")
 _BATCH = 1000
@@ -106,14 +103,14 @@ def align_rows(rows: Iterable[TextRow], split_words: WordSplitter, misaligned: M
         The sentences, with text.
 
     Raises:
-        ValueError: An entity lies outside its text.
+        ValueError: An entity lies outside its text, or what are to be words are none of the text.
     """
     iterator = iter(rows)
     while batch := list(islice(iterator, _BATCH)):
         unsplit = [row.text for row in batch if row.words is None]
-        found = iter(split_words(unsplit) if unsplit else [])
+        found = iter(find_words(split_words, unsplit) if unsplit else [])
         for row in batch:
-            words = next(found) if row.words is None else row.words
+            words = next(found).tolist() if row.words is None else row.words
             words = [(start, end) for start, end in words if start < end]
             yield Sentence(
                 tokens=[row.text[start:end] for start, end in words],
@@ -123,33 +120,6 @@ def align_rows(rows: Iterable[TextRow], split_words: WordSplitter, misaligned: M
                 file=row.file,
                 line=row.line,
             )
-
-
-def locate_words(text: str, tokens: Sequence[str], where: str) -> list[tuple[int, int]]:
-    """Find words in their text, one after the other.
-
-    Args:
-        text: The text.
-        tokens: Its words.
-        where: Where it stands, for errors.
-
-    Returns:
-        Start and end (exclusive) of each word.
-
-    Raises:
-        ValueError: A word is empty, or not where it should be.
-    """
-    words, position = [], 0
-    for number, token in enumerate(tokens):
-        start = text.find(token, position) if token else -1
-        if start < 0:
-            raise ValueError(
-                f"{where}: word {number}, {token!r}, is not in the text after character {position}: {text!r:.80}. "
-                "Expected the words of the text in their order, none of them empty."
-            )
-        position = start + len(token)
-        words.append((start, position))
-    return words
 
 
 def _align(row: TextRow, words: Sequence[tuple[int, int]], misaligned: Misalignments) -> list[Span]:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from span_marker.readers.alignment import TextRow, align_rows, locate_words
+from span_marker.readers.alignment import TextRow, align_rows
 from span_marker.readers.json_files import read_items, write_items
 from span_marker.readers.jsonl import read_span
 from span_marker.readers.options import ReadOptions
 from span_marker.readers.sentences import Sentence, place, read_ids
 from span_marker.readers.writing import all_spans, refuse
+from span_marker.word_splitters import locate_words
 
 Item: TypeAlias = dict[str, Any]
 _SURROGATE = re.compile("[\ud800-\udfff]")

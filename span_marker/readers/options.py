@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from span_marker.readers.alignment import ALIGNMENTS, Misalignments, WordSplitter
-from span_marker.readers.words import WORD_SPLITTERS, split_at_punctuation
+from span_marker.readers.alignment import ALIGNMENTS, Misalignments
 from span_marker.schemes import Scheme
+from span_marker.word_splitters import WordSplitter, split_at_punctuation
 
 Column: TypeAlias = int | str
 """A column of a file: its index from 0 (negative: from the end), or its name."""
@@ -70,25 +70,3 @@ def _check_encoding(encoding: str) -> None:
             f"encoding={encoding!r}, in which a line feed is not one byte. Save the files as UTF-8, and pass no "
             "encoding."
         )
-
-
-def choose_splitter(split_words: str | WordSplitter) -> WordSplitter:
-    """Look up a rule that splits texts into words.
-
-    Args:
-        split_words: Its name, or the rule itself.
-
-    Returns:
-        The rule.
-
-    Raises:
-        ValueError: There is none of this name.
-    """
-    if not isinstance(split_words, str):
-        return split_words
-    if split_words not in WORD_SPLITTERS:
-        raise ValueError(
-            f"split_words={split_words!r}. Choose one of {', '.join(map(repr, WORD_SPLITTERS))}, or pass a function "
-            "such as SpanMarkerTokenizer.words."
-        )
-    return WORD_SPLITTERS[split_words]

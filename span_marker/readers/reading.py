@@ -11,12 +11,13 @@ from pathlib import Path
 import datasets
 import pyarrow as pa
 
-from span_marker.readers.alignment import Misalignments, WordSplitter
-from span_marker.readers.options import Column, ReadOptions, choose_splitter
+from span_marker.readers.alignment import Misalignments
+from span_marker.readers.options import Column, ReadOptions
 from span_marker.readers.registry import SUFFIXES, detect_format, empty_file, require_format
 from span_marker.readers.sources import find_files, is_saved_dataset
 from span_marker.readers.tables import FEATURES, SCHEMA, TableMaker
 from span_marker.schemes import Scheme
+from span_marker.word_splitters import WordSplitter, choose_word_splitter, split_at_punctuation
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -55,8 +56,8 @@ def read_dataset(
         delimiter: What separates the columns of a column file: a tab, a space, or "whitespace" for either (default: tab
             or space, as in the first line), or those of a CSV file: a comma (default) or semicolon.
         encoding: Encoding of text files.
-        split_words: How texts are split into words where a file has only characters: "punctuation", "whitespace", or
-            a function such as `SpanMarkerTokenizer.words`.
+        split_words: How texts are split into words where a file has only characters: "punctuation", "whitespace", a
+            segmenter ("jieba", "fugashi", "pythainlp"), or a function such as `SpanMarkerTokenizer.words`.
         align: What to do with entities that do not begin and end with a word: "error", "snap" (extend them to whole
             words) or "drop" (leave them out); all are listed.
         keep_tags: Whether tags stay as they are in the files, in their own scheme and with what is wrong with them.
@@ -70,6 +71,7 @@ def read_dataset(
     Raises:
         FileNotFoundError: There is nothing at the path.
         ValueError: A file is malformed, or its format unknown; file and line are named.
+        ImportError: A segmenter is not installed.
     """
     options = ReadOptions(
         labels=labels,
@@ -79,7 +81,7 @@ def read_dataset(
         tag_column=tag_column,
         delimiter=delimiter,
         encoding=encoding,
-        split_words=choose_splitter(split_words),
+        split_words=choose_word_splitter(split_words, "split_words") or split_at_punctuation,
         misaligned=Misalignments(align),
         keep_tags=keep_tags,
     )
