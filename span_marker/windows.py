@@ -167,14 +167,21 @@ def _window_batch(
     index = torch.where(column < size.before, column, index)
     last = (lengths - size.after - 1)[:, None]
     inside = mask_of(counts, spans.shape[1])
+    names = ("start_positions", "end_positions")
     # A span that is longer than what windows share, of words of hundreds of tokens, may reach out of its window.
-    reach = torch.stack([batch[name][rows] for name in ("start_positions", "end_positions")]) - offsets[:, None]
+    reach = torch.stack([batch[name][rows[:, None], spans] for name in names]) - offsets[:, None]
     fitting = torch.minimum(reach.clamp(min=size.before), last)
-    starts, ends = fitting.gather(2, spans.expand(2, -1, -1)).masked_fill(~inside, 0)
-    is_cut = inside & (fitting != reach).any(dim=0).gather(1, spans)
-    if is_cut.any():
-        is_seen = (reach[1] >= size.before) & (reach[0] <= last) & mask_of(batch["num_spans"][rows], reach.shape[2])
-        is_cut &= _is_longer(reach, fitting, is_seen).gather(1, spans)
+    starts, ends = fitting.masked_fill(~inside, 0)
+    is_cut = inside & (fitting != reach).any(dim=0)
+    cutting = is_cut.any(dim=1)
+    if cutting.any():
+        # All spans of the sentence are laid over these windows alone: over all of them they could fill the memory.
+        rows_cut, last_cut = rows[cutting], last[cutting]
+        reach = torch.stack([batch[name][rows_cut] for name in names]) - offsets[cutting, None]
+        fitting = torch.minimum(reach.clamp(min=size.before), last_cut)
+        is_seen = (reach[1] >= size.before) & (reach[0] <= last_cut)
+        is_seen &= mask_of(batch["num_spans"][rows_cut], reach.shape[2])
+        is_cut[cutting] &= _is_longer(reach, fitting, is_seen).gather(1, spans[cutting])
     cut = {
         "input_ids": batch["input_ids"][rows[:, None], index],
         "attention_mask": from_end < 0,
