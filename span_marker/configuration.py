@@ -184,6 +184,11 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         return float(self.get(("hidden_dropout_prob", "dropout", "embedding_dropout"), default=0.1))
 
     @property
+    def allows_context(self) -> bool:
+        """Whether a sentence may be read with its neighbours: no limits of zero sentences on both sides."""
+        return self.max_prev_context != 0 or self.max_next_context != 0
+
+    @property
     def filters_spans(self) -> bool:
         """Whether prediction runs only the spans that a calibrated filter keeps."""
         return self.span_filter and self.span_filter_threshold is not None

@@ -63,12 +63,14 @@ class CoverageReport:
         ]
         if self.too_long:
             lengths = _choices(self.entity_lengths, self.entity_max_length, "words")
+            verb = "is" if self.too_long == 1 else "are"
             lines.append(
-                f"- {self.too_long:,} are longer than entity_max_length={self.entity_max_length} words. "
+                f"- {self.too_long:,} {verb} longer than entity_max_length={self.entity_max_length} words. "
                 f"Raise entity_max_length to {lengths}."
             )
         if self.cut_off:
-            lines.append(f"- {self.cut_off:,} end after the words that training reads. {self._text_remedy()}")
+            verb = "ends" if self.cut_off == 1 else "end"
+            lines.append(f"- {self.cut_off:,} {verb} after the words that training reads. {self._text_remedy()}")
         words = ", ".join(f"{length} words: {count:,}" for length, count in self.missed_by_length.items())
         lines.append(f"Missed by length: {words}.")
         names = {label: str(label) if labels is None else labels[label] for label in self.missed_by_label}

@@ -94,8 +94,9 @@ def naming(what: str, path: str, settings: Mapping[str, Any] | None = None) -> I
         failure = None if Path(path).is_dir() else connection_error(error)
         if failure is not None:
             raise OSError(
-                f"The {what} of {path!r} cannot be loaded from the Hub: {type(failure).__name__}. {failure} Try again, "
-                "or pass local_files_only=True for what was downloaded before."
+                f"The {what} of {path!r} cannot be loaded from the Hub: {type(failure).__name__}. "
+                f"{str(failure).rstrip('.')}. Here is no folder of this name. Try again, or pass local_files_only=True "
+                "for what was downloaded before."
             ) from error
         if _is_out_of_memory(error):
             raise

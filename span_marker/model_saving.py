@@ -98,16 +98,17 @@ class SavableModel(LoadableModel):
         **kwargs: Any,
     ) -> None:
         """Save the model, with the card in the repository that it is pushed to in mind."""
-        if is_main_process:
-            if self.tokenizer is not None:
-                self.tokenizer.save_pretrained(folder)
-            if inference_handler:
-                write_inference_handler(folder)
-            write_model_card(self, folder, published)
+        if is_main_process and self.tokenizer is not None:
+            self.tokenizer.save_pretrained(folder)
         self.config.span_marker_version = __version__
         if self.model_card_data.encoder_id is not None:
             self.config.encoder["_name_or_path"] = self.model_card_data.encoder_id
         super().save_pretrained(folder, is_main_process, **kwargs)
+        if is_main_process:
+            if inference_handler:
+                write_inference_handler(folder)
+            # Last: whatever may go wrong with a card, the weights are there.
+            write_model_card(self, folder, published)
 
     def export(
         self,

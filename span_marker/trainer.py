@@ -343,7 +343,8 @@ class Trainer(FromSettings, ReportingTrainer):
         # What was calibrated is no longer true.
         self.model.config.span_filter_threshold = UNCALIBRATED_THRESHOLD if self.model.config.span_filter else None
         self.model.config.score_temperature = 1.0
-        self.model.config.trained_with_document_context = has_documents(dataset.column_names)
+        config = self.model.config
+        config.trained_with_document_context = has_documents(dataset.column_names) and config.allows_context
         rows = rows.add_column(_LENGTH, sequence_lengths(rows))
         collate: Any = self.data_collator
         if self.negative_span_ratio is not None:

@@ -60,11 +60,13 @@ class CalibratingTrainer(EvaluatingTrainer):
         """
         return self._choose_temperature(self._find(dataset))
 
-    def _calibrate(self) -> None:
-        if self.model.config.span_filter:
-            found = self._find_without_filter(None)
-            self._choose_threshold(found)
-            self._choose_temperature(found)
+    def _calibrate(self) -> bool:
+        if not self.model.config.span_filter:
+            return False
+        found = self._find_without_filter(None)
+        self._choose_threshold(found)
+        self._choose_temperature(found)
+        return True
 
     def _find_without_filter(self, dataset: _HeldOut) -> list[EvaluatedSentences]:
         """Find the entities that the model finds with all spans, or all but the least likely."""

@@ -87,18 +87,18 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
             output: TrainOutput = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         finally:
             self.is_in_train = False
-        if self.eval_dataset is not None and self.hp_search_backend is None:
-            self._calibrate()
+        is_other = self.eval_dataset is not None and self.hp_search_backend is None and self._calibrate()
         best = self.state.best_global_step if self.args.load_best_model_at_end else None
         for name, evaluation in self._step_evaluations.get(best or self.state.global_step, {}).items():
-            self._record(name, evaluation)
+            self._record(name, self._evaluate_again(evaluation) if is_other else evaluation)
         card = self.model.model_card_data
         card.set_training_curve(self.state.log_history)
         card.set_emissions(self.callback_handler.callbacks)
         return output
 
-    def _calibrate(self) -> None:
-        """Choose on the evaluation set what is chosen when a model has been trained."""
+    def _calibrate(self) -> bool:
+        """Choose on the evaluation set what is chosen when a model has been trained; tell whether that changes it."""
+        return False
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer that the arguments ask for, with the learning rate of the classifiers as the model has it.
@@ -209,6 +209,13 @@ class EvaluatingTrainer(transformers.Trainer):  # type: ignore[misc]
         """Tell the model card of an evaluation."""
         self._recorded.add(name)
         self.model.model_card_data.set_evaluation(dataset_name=name, **evaluation)
+
+    def _evaluate_again(self, evaluation: dict[str, Any]) -> dict[str, Any]:
+        """Score a data set once more, with what was calibrated since, for the model card alone."""
+        loader = self.get_eval_dataloader(evaluation["dataset"])
+        evaluated = self._find_entities(loader, "Evaluation", None, "eval")[0]
+        metrics = {f"eval_{name}": value for name, value in self._score(evaluated, "eval").items()}
+        return evaluation | {"metrics": metrics, "errors": self._errors}
 
     def evaluation_loop(
         self,

@@ -14,6 +14,8 @@ from span_marker_cli.statuses import DONE, FAILED
 
 __all__ = ["main"]
 
+_NO_BARS = ("HF_DATASETS_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_PROGRESS_BARS")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -24,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Exit status: 0; 1 if a check found problems; 2 for bad usage or data, with a message on stderr.
     """
+    if argv is None and not sys.stderr.isatty():
+        for name in _NO_BARS:  # which the libraries read when they are imported
+            os.environ.setdefault(name, "1")
     try:
         options = parse(sys.argv[1:] if argv is None else argv)
     except SystemExit as stop:  # help, or wrong arguments

@@ -16,6 +16,7 @@ import torch
 import yaml
 from conftest import make_dataset
 from datasets import DatasetDict
+from huggingface_hub import ModelCard
 from tiny_models import assert_close, give_opinions
 
 import span_marker_cli
@@ -148,6 +149,20 @@ def test_plain_tables_are_aligned():
 # ---- Ends ----
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_bars_are_left_out_where_errors_go_to_no_terminal(is_terminal, monkeypatch):
+    names = ("HF_DATASETS_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_PROGRESS_BARS")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    given = []
+    command = SimpleNamespace(run=lambda options: given.append([os.environ.get(name) for name in names]) or 0)
+    monkeypatch.setattr(span_marker_cli, "import_module", lambda name: command)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr(sys, "argv", ["span-marker", "env"])
+    assert main() == 0
+    assert given == [[None, None] if is_terminal else ["1", "1"]]
+
+
 class Command:
     """A command that ends with an error."""
 
@@ -213,8 +228,9 @@ def test_env(capsys):
 def test_convert(corpus, tmp_path, capsys):
     assert main(["convert", str(corpus / "train.jsonl"), str(tmp_path / "out.conll")]) == 0
     assert read_dataset(tmp_path / "out.conll")["tokens"] == make_dataset()["tokens"]
-    assert "train 6" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(f"Sentences written to {tmp_path / 'out.conll'}: 6.\n")
     assert main(["convert", str(corpus), str(tmp_path / "folder"), "--to", "conll"]) == 0
+    assert "folder: test 6, train 6, validation 6.\n" in capsys.readouterr().err
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == [
         "test.conll",
         "train.conll",
@@ -222,6 +238,9 @@ def test_convert(corpus, tmp_path, capsys):
     ]
     assert main(["convert", str(corpus), str(tmp_path / "one.conll"), "--split", "test"]) == 0
     assert main(["convert", str(corpus), str(tmp_path / "one.conll"), "--split", "nope"]) == 2
+    capsys.readouterr()
+    assert main(["convert", str(corpus), str(tmp_path / "some")]) == 2
+    assert "Which format? Pass --to to write several splits" in capsys.readouterr().err
 
 
 def test_convert_a_saved_data_set_with_another_column(tmp_path):
@@ -398,6 +417,13 @@ def test_predict_with_document_context(trained, tmp_path, capsys):
 # ---- Data on the Hub ----
 
 
+def test_data_that_is_neither_here_nor_on_the_hub(hub, capsys):
+    for name in ("nowhere", "org/nowhere"):
+        assert main(["check", name]) == 2
+        found = f"span-marker check: There is no file or folder '{name}', and no data set of this name could be loaded"
+        assert found in capsys.readouterr().err
+
+
 def test_data_sets_on_the_hub(hub, tmp_path, capsys):
     rows = "".join(
         json.dumps(row) + "\n" for row in ({"tokens": ["a"], "tags": ["B-X"]}, {"tokens": ["b"], "tags": ["O"]})
@@ -468,6 +494,13 @@ def test_the_saved_configuration_reproduces_the_training(settings, tmp_path, cap
     assert all(torch.equal(first[name], second[name]) for name in first)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert "cc0-1.0" in card
+
+
+def test_the_card_of_a_training_names_the_evaluation_sets(settings, tmp_path):
+    settings["training"] |= {"eval_strategy": "epoch", "report_to": "none"}
+    assert main(["train", write_settings(settings, tmp_path / "settings.yaml")]) == 0
+    results = ModelCard.load(tmp_path / "model" / "README.md").data.eval_results
+    assert [result.dataset_split for result in results] == 3 * ["validation"] + 3 * ["test"]
 
 
 def test_train_on_one_file(settings, corpus, tmp_path, capsys):

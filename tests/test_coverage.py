@@ -69,6 +69,7 @@ def test_remedies_in_tokens():
     # 64 tokens hold 10 words of the second sentence, 12 words take about 76.8.
     assert found.text_lengths == (77, 77)
     assert "Raise model_max_length=64 to about 77 tokens (100 %) if the encoder can" in found.message()
+    assert "\n- 1 ends after the words" in found.message()
     assert "entity_max_length" not in found.message()
     assert found.message().endswith("Missed by label: 2: 1.")
 
@@ -77,6 +78,7 @@ def test_cheaper_remedy_covers_99_percent():
     rows = [(0, 1, 0, 1)] * 97 + [(0, 1, 0, 6)] * 2 + [(0, 1, 0, 15)]
     found = report(*rows)
     assert found.entity_lengths == (6, 15)
+    assert "\n- 1 is longer than entity_max_length=4 words." in report((0, 1, 0, 5)).message()
     assert "Raise entity_max_length to 6 words (99 % of the entities) or 15 words (100 %)." in found.message()
     found = report(*rows, entity_max_length=6)
     assert "Raise entity_max_length to 15 words (100 %)." in found.message()

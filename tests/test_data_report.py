@@ -141,7 +141,7 @@ def test_spans():
     assert (report.scheme, report.reason) == (None, "entities are given as spans")
     assert split.types == {"LOC": 1, "PER": 1}
     assert split.overlap_examples == [(0, 1, 3)]
-    assert "1 entities of train overlap one before them (row 0, words 1 to 3)" in problems(report)[0]
+    assert "1 entity of train overlaps one before (row 0, words 1 to 3)" in problems(report)[0]
     with pytest.raises(ValueError, match="Row 0: the entity at words 0 to 2 lies outside the sentence of 1 words"):
         check_dataset(spanned(("a", [(0, 2, "PER")])))
 
@@ -169,7 +169,7 @@ def test_duplicates_and_contradictions():
     assert (duplicates.count, duplicates.examples) == (3, [(2, 0), (3, 0), (5, 1)])
     assert (contradictions.count, contradictions.examples) == (1, [(3, 0)])
     report = check_dataset(data)
-    assert "1 sentences of train have other entities than the same words before (row 3 as row 0)" in problems(report)[0]
+    assert "1 sentence has other entities than the same words before in train (row 3 as row 0)" in problems(report)[0]
     assert notes(report)[0].startswith("3 of the 6 sentences of train occur before")
 
 
@@ -213,7 +213,7 @@ def test_empty_sentences_are_no_duplicates():
     data = Dataset.from_dict({"tokens": [["a"], [], []], "ner_tags": [["B-PER"], [], []]})
     report = check_dataset(data)
     assert report.splits["train"].duplicates.count == 0
-    assert notes(report)[0] == "2 sentences of train have no words."
+    assert notes(report)[0] == "2 sentences of train without words."
 
 
 # ---- Types, lengths, cost ----
@@ -262,8 +262,8 @@ def test_the_encoders_tokenizer_is_tried(tiny_encoder):
     fit = report.splits["train"].fit
     assert (fit.words, fit.blank, fit.blank_words) == (4, 1, ["\u200b"])
     assert (fit.unknown, fit.unknown_words) == (1, ["\u4e16"])
-    assert any("1 words of train (25.00%) have unknown tokens: '\u4e16'" in text for text in problems(report))
-    assert any("1 words of train have no token" in text for text in notes(report))
+    assert any("1 word of train (25.00%) has unknown tokens: '\u4e16'" in text for text in problems(report))
+    assert any("1 word of train without a token, where no entity begins or ends" in text for text in notes(report))
 
 
 def test_text_lengths_reach_the_last_entity(tiny_encoder, dataset):

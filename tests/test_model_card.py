@@ -1,3 +1,4 @@
+import ast
 import copy
 import json
 import pickle
@@ -14,9 +15,10 @@ from huggingface_hub import ModelCard, metadata_eval_result
 from huggingface_hub.repocard_data import model_index_to_eval_results
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_cards import MARKDOWN, body_of, foreign_html, head_of, run_snippets, saved_as, section, snippets
+from model_cards import HARD, MARKDOWN, body_of, foreign_html, head_of, run_snippets, saved_as, section, snippets
 from tokenizers import pre_tokenizers
 from transformers import AutoConfig, BertConfig, TrainingArguments
+from transformers.utils import logging as transformers_logging
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.entity_errors import OUTCOMES, EntityErrors
@@ -24,7 +26,7 @@ from span_marker.label_normalizer import AutoLabelNormalizer, summarize_labels
 from span_marker.model_card import SpanMarkerModelCardData, generate_model_card
 from span_marker.model_card.evaluations import Evaluation
 from span_marker.model_card.facts import write_facts
-from span_marker.model_card.markdown import escape, number, one_line, table
+from span_marker.model_card.markdown import escape, literal, number, one_line, table
 from span_marker.model_card.metadata import sort_metrics
 from span_marker.model_card.sources import DataSource
 from span_marker.model_card.training_set import describe_training_set
@@ -384,18 +386,44 @@ def test_a_new_training_forgets_the_evaluations_of_the_model_before(dataset):
     assert {name: found.metrics for name, found in data.evaluations.items()} == {"evaluation": {"eval_overall_f1": 0.1}}
 
 
+def card_with_emissions(**changed):
+    """The card of a model whose training codecarbon measured (the fields that are read, as codecarbon 3.3 has them)."""
+    measured = {
+        "emissions": 0.0123456,
+        "duration": 1800.5,
+        "cpu_model": "CPU",
+        "gpu_model": "",
+        "country_name": "Norway",
+    }
+    measured |= {"country_iso_code": "NOR", "longitude": None, "latitude": None}
+    callback = SimpleNamespace(tracker=SimpleNamespace(final_emissions_data=SimpleNamespace(**(measured | changed))))
+    return generate_model_card(make_model(SpanMarkerModelCardData(code_carbon_callback=callback)))
+
+
+def head_with_emissions(**changed):
+    return head_of(card_with_emissions(**changed))
+
+
 def test_emissions():
-    measured = SimpleNamespace(emissions=0.012, duration=1800, cpu_model="CPU", gpu_model=None, country_name="Norway")
-    callback = SimpleNamespace(tracker=SimpleNamespace(final_emissions_data=measured))
-    head = head_of(generate_model_card(make_model(SpanMarkerModelCardData(code_carbon_callback=callback))))
-    assert head["co2_eq_emissions"] == {
-        "emissions": 12.0,
+    assert "- Emissions: 12.3 g of CO2 equivalents (codecarbon, Norway)\n" in card_with_emissions()
+    assert head_with_emissions()["co2_eq_emissions"] == {
+        "emissions": 12.3,
         "source": "codecarbon",
         "training_type": "fine-tuning",
         "geographical_location": "Norway",
         "hardware_used": "CPU",
         "hours_used": 0.5,
     }
+    assert head_with_emissions(gpu_model="1 x H200")["co2_eq_emissions"]["hardware_used"] == "1 x H200"
+
+
+def test_regression_emissions_of_a_country_that_codecarbon_assumed(caplog):
+    # What codecarbon 3.3 says without a network. The electricity of Canada is cleaner than that of most countries.
+    transformers_logging.warning_once.cache_clear()
+    place = {"country_iso_code": "CAN", "country_name": "Canada", "longitude": -71.2, "latitude": 46.8}
+    assert "co2_eq_emissions" not in head_with_emissions(**place)
+    assert caplog.text.count("OfflineEmissionsTracker(country_iso_code=") == 1
+    assert "co2_eq_emissions" in head_with_emissions(**(place | {"longitude": -73.57, "latitude": 45.5}))
 
 
 # --- the encoder's id
@@ -450,12 +478,12 @@ def test_model_details():
     model = make_model(data, model_max_length=128, entity_max_length=6, trained_with_document_context=True)
     assert section(generate_model_card(model), "## Model details").splitlines() == [
         "- **Encoder:** MiniLM (bert, 2 layers, hidden size 32)",
-        "- **Longest text:** 128 tokens",
-        "- **Longest entity:** 6 words",
-        "- **Context:** trained on sentences together with their neighbours in the document",
         "- **Data set:** [News](https://huggingface.co/datasets/org/news), revision v1",
         "- **Language:** de",
         "- **License:** mit",
+        "- **Longest text:** 128 tokens at once",
+        "- **Longest entity:** 6 words",
+        "- **Context:** trained on sentences together with their neighbours in the document",
         "- **Method:** levitated markers, [PL-Marker](https://aclanthology.org/2022.acl-long.337/) (Ye et al., 2022) "
         "and [SpanMarker](https://github.com/tomaarsen/SpanMarkerNER) (Aarsen, 2023)",
     ]
@@ -464,7 +492,7 @@ def test_model_details():
 @pytest.mark.parametrize(
     ("values", "title"),
     [
-        ({}, "SpanMarker"),
+        ({}, "SpanMarker for LOC, PER"),
         ({"encoder_id": "org/enc"}, "SpanMarker with org/enc"),
         ({"encoder_id": "org/enc", "encoder_name": "Enc", "dataset_id": "org/d"}, "SpanMarker with Enc on org/d"),
         ({"dataset_name": "D"}, "SpanMarker on D"),
@@ -473,6 +501,43 @@ def test_model_details():
 )
 def test_title(values, title):
     assert f"\n# {title}\n" in generate_model_card(make_model(SpanMarkerModelCardData(**values)))
+
+
+def test_a_title_of_types_is_short():
+    model = make_model(labels=hard_labels(f"TYPE {number}" for number in range(20)))
+    assert "\n# SpanMarker\n" in generate_model_card(model)
+    model.config = SpanMarkerConfig(BertConfig())
+    assert "\n# SpanMarker\n" in generate_model_card(model)
+
+
+def test_the_summary_tells_types_and_the_score_on_the_test_set():
+    model = make_model()
+    intro = "as an entity of some type or as no entity.\n"
+    types = f"{intro}It finds entities of 2 types: LOC, PER.\n"
+    assert f"{types}\n## Model details" in generate_model_card(model)
+    model.model_card_data.set_evaluation({"eval_overall_f1": 0.25})
+    assert (
+        f"{types}Its F1 on the evaluation set is 0.2500 ([all scores](#evaluation)).\n\n## Model"
+        in generate_model_card(model)
+    )
+    model.model_card_data.set_evaluation({"test_overall_f1": 0.5}, "test")
+    model.model_card_data.set_evaluation({"dev_overall_f1": 0.75}, "dev|")
+    assert (
+        f'{types}Its F1 on the evaluation set "test" is 0.5000 ([all scores](#evaluation)).\n\n## Model'
+        in generate_model_card(model)
+    )
+    del model.model_card_data.evaluations["test"]
+    assert f'{types}Its F1 on the evaluation set "dev\\|" is 0.7500 ([all' in generate_model_card(model)
+    one = make_model(labels=["O", "B-A", "I-A"])
+    assert f"{intro}It finds entities of 1 type: A.\n" in generate_model_card(one)
+    many = make_model(labels=hard_labels(map(str, range(200))))
+    assert f"{intro}It finds entities of 200 types.\n" in generate_model_card(many)
+
+
+def test_models_that_span_marker_1_runs_badly_say_so():
+    text = "span-marker 1.x loads the model without its span filter"
+    assert text not in generate_model_card(make_model(span_filter=True))
+    assert text in generate_model_card(make_model(span_filter=True, negatives_per_word=0.33))
 
 
 def test_entity_types(dataset):
@@ -514,7 +579,7 @@ def test_given_tables_are_shown():
     card = generate_model_card(make_model(data))
     assert section(card, "### Entity types").endswith("| X | y |")
     assert section(card, "## Evaluation").endswith("| X | 0.5000 |")
-    assert section(card, "## Evaluations during the training").endswith("| 1.0000 | 0.2500 |")
+    assert section(card, "## Course of the training").endswith("| 1.0000 | 0.2500 |")
     assert section(card, "## Training set").endswith("| Sentence length | 1 |")
 
 
@@ -537,7 +602,7 @@ def test_evaluation():
 def test_sections_without_content_are_left_out():
     titles = [line for line in generate_model_card(make_model()).splitlines() if line.startswith("#")]
     assert titles == [
-        "# SpanMarker",
+        "# SpanMarker for LOC, PER",
         "## Model details",
         "### Entity types",
         "## How to use",
@@ -551,7 +616,7 @@ def test_limitations(dataset):
     model = recorded(make_model(entity_max_length=1, model_max_length=32), dataset)
     model.model_card_data.tokenizer_warning = True
     assert section(generate_model_card(model), "## Limitations").splitlines() == [
-        "- Entities of more than 1 words are not found. In the training set these are 5 of 10 entities (50.00%).",
+        "- Entities of more than 1 word are not found. In the training set these are 5 of 10 entities (50.00%).",
         "- A sentence of more than 32 tokens is read in windows that overlap.",
         "- Entities within other entities are not found: of overlapping ones the most probable is kept.",
         "- The encoder's tokenizer does not separate punctuation from words: separate it by a space, as in "
@@ -575,22 +640,6 @@ def test_values_are_not_run_as_templates():
     card = generate_model_card(make_model(data))
     assert "# {{ 7 + 7 }}" in card
     assert "- **License:** {% raw %}" in card
-
-
-HARD = [
-    "a|b",
-    "<script>",
-    "`code`",
-    "two\nlines",
-    "[x](y)",
-    "**b**",
-    "שלום",
-    "\u202eabc",
-    "&copy;",
-    "_x_",
-    "\\|",
-    "C #",
-]
 
 
 def test_hard_names_break_no_table(dataset):
@@ -633,6 +682,15 @@ def test_number(value, shown):
     assert number(value) == shown
 
 
+@given(st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=8))
+def test_literals_are_code_of_the_same_value(value):
+    assert ast.literal_eval(literal(value)) == value
+
+
+def test_literals_prefer_double_quotes():
+    assert literal(["a", "it's", 'say "x"', 1, "\n"]) == """["a", "it's", 'say "x"', 1, "\\n"]"""
+
+
 def test_table():
     rows = [{"a": "x|y", "b": 1}, {"b": 2.5, "c": None}]
     assert table(rows) == "| a | b | c |\n| :-- | --: | :-- |\n| x\\|y | 1 |  |\n|  | 2.5 |  |"
@@ -667,7 +725,8 @@ def test_any_example_is_valid_python(text):
     data = SpanMarkerModelCardData(predict_example=text, model_id="org/model")
     snippet = snippets(generate_model_card(make_model(data)))[0]
     compile(snippet, "card", "exec")
-    assert repr(one_line(text)) in snippet
+    texts = [node.value for node in ast.walk(ast.parse(snippet)) if isinstance(node, ast.Constant)]
+    assert one_line(text) in texts
 
 
 def test_regression_the_card_loads_what_is_known():
@@ -707,7 +766,7 @@ def test_tagged_examples_follow_the_scheme(labels, tags):
     scheme = "IOB1" if labels[1] == "I-A" else None
     model = make_model(labels=labels)
     model.config.set_labels(labels, scheme)
-    assert f'"ner_tags": [{tags!r}]' in snippets(generate_model_card(model))[-1]
+    assert f'"ner_tags": [{literal(tags)}]' in snippets(generate_model_card(model))[-1]
 
 
 def test_a_model_without_labels_shows_no_tagged_example():
@@ -822,7 +881,7 @@ def test_sources_of_training_and_evaluation_sets(dataset):
     assert f"- **Data set:** {link}\n" in card
     assert f"\n1,000 sentences, split test, {link}.\n" in card
     assert "Sentences of the data set's splits: train 6, test 1,000.\n" in card
-    assert "- Its training texts are in these languages only (ISO 639): en, de." in card
+    assert "- It was trained on texts in these languages only (ISO 639): en, de." in card
     data.dataset_id = "me/other"
     assert "revision abc" not in section(generate_model_card(model), "## Model details")
 
@@ -875,7 +934,7 @@ def test_the_training_curve_is_shown():
         [{"loss": 0.5, "epoch": 1.0, "step": 5}, {"eval_overall_f1": 0.75, "epoch": 1.0, "step": 5}]
     )
     model = make_model(data)
-    title = "## Evaluations during the training"
+    title = "## Course of the training"
     table_ = "| Epoch | Step | Training loss | F1 |\n| :-- | --: | --: | --: |\n| 1 | 5 | 0.5000 | 0.7500 |"
     assert section(generate_model_card(model), title) == table_
     picture = "![Losses and scores by training step](x.png)"

@@ -132,6 +132,20 @@ def test_conllu_plus(read):
     assert read("b.conllup", content, tag_column="MISC")[0]["ner_tags"] == ["O"] * 4
 
 
+def test_conllu_has_tags_in_its_last_column(read):
+    cells = "\tx\tX\tX\t_\t0\troot\t_\t"
+    content = (
+        f"# sent_id = s\n1-2\tvámonos{cells}NER=B-X\n1\tvamos{cells}_\n2\tnos{cells}SpaceAfter=No|NER=O\n"
+        f"3\tNew{cells}ner=B-LOC|SpaceAfter=No\n4\tYork{cells}MANNER=x|NE=I-LOC\n"
+    )
+    found = {"tokens": ["vamos", "nos", "New", "York"], "ner_tags": ["O", "O", "B-LOC", "I-LOC"]}
+    (row,) = read("a.conllu", content)
+    assert row | found == row
+    assert read("b.txt", content, format="conllup")[0]["ner_tags"] == found["ner_tags"]
+    with pytest.raises(ValueError, match=r"c\.conllu, line 2: a word before the names of the columns"):
+        read("c.conllu", "# sent_id = s\n1\tvamos\tO\n")
+
+
 def test_tables(read):
     kaggle = 'Sentence #,Word,POS,Tag\nSentence: 1,Paris,NNP,B-LOC\n,is,VB,O\nSentence: 2,"a,""b",X,O\n'
     assert read("a.csv", kaggle) == [row(["Paris", "is"], ["B-LOC", "O"]), row(['a,"b'], ["O"])]
@@ -240,6 +254,22 @@ def test_dialects_of_json_with_texts(read, name, item):
     expected = [row(ADA, ADA_TAGS, text=ADA_TEXT)]
     assert read(name, lines(item)) == expected
     assert read("array.json", json.dumps([item, item], indent=2)) == expected * 2
+
+
+def test_label_studios_short_export(read):
+    regions = [
+        {"start": 0, "end": 12, "text": "Ada Lovelace", "labels": ["PER"]},
+        {"start": 22, "end": 28, "text": "London", "labels": ["LOC"]},
+    ]
+    task = {"text": ADA_TEXT, "id": 1, "annotator": 1, "lead_time": 2.5, "sentiment": "neutral"}
+    split = task | {"people": regions[:1], "places": regions[1:]}
+    assert read("a.json", json.dumps([task | {"label": regions}, split])) == 2 * [row(ADA, ADA_TAGS, text=ADA_TEXT)]
+    none = read("b.json", json.dumps([split, task]))[1]
+    assert none["ner_tags"] == ["O"] * len(ADA)
+    wide = {"text": "\U0001f600 Ada", "label": [{"start": 3, "end": 6, "text": "Ada", "labels": ["PER"]}]}
+    assert read("c.json", json.dumps([wide]))[0]["ner_tags"] == ["O", "B-PER"]
+    with pytest.raises(ValueError, match=r"d\.json, line 1: .* is no task\. Expected an object with the keys 'data'"):
+        read("d.json", json.dumps([{"content": "a"}]), format="label_studio")
 
 
 def test_label_studio_may_count_utf_16_units(read):

@@ -120,6 +120,13 @@ def test_a_model_in_shards(original, tmp_path):
         SpanMarkerModel.from_pretrained(tmp_path)
 
 
+def test_regression_a_card_that_could_not_be_written_lost_the_model(original, tmp_path, monkeypatch):
+    monkeypatch.setattr("span_marker.model_saving.write_model_card", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        original.save_pretrained(tmp_path / "model")
+    assert_same_model(SpanMarkerModel.from_pretrained(tmp_path / "model"), original)
+
+
 def test_only_the_main_process_writes(original, tmp_path):
     original.save_pretrained(tmp_path / "other", is_main_process=False)
     assert not (tmp_path / "other").exists() or not any((tmp_path / "other").glob("*.json"))

@@ -409,6 +409,14 @@ def test_document_context_is_noted_and_missed(make, dataset, document_dataset, c
     assert "the evaluation set lacks 'document_id' or 'sentence_id'" in caplog.text
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 0), (0, None)])
+def test_regression_limits_of_zero_sentences_are_no_context(make, document_dataset, before, after):
+    trainer = make(train_dataset=document_dataset)
+    trainer.model.config.max_prev_context, trainer.model.config.max_next_context = before, after
+    trainer.train()
+    assert trainer.model.config.trained_with_document_context == ((before, after) != (0, 0))
+
+
 @pytest.mark.parametrize("missing", ["document_id", "sentence_id"])
 def test_regression_half_of_the_ids_is_no_context(make, document_dataset, missing, caplog):
     transformers_logging.warning_once.cache_clear()

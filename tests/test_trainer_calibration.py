@@ -1,12 +1,13 @@
 import pytest
 from datasets import Dataset
-from tiny_models import SENTENCES, make_finder
+from tiny_models import SENTENCES, give_filter, make_finder
 from transformers import TrainingArguments
 
 from span_marker import SpanMarkerModel, Trainer
 from span_marker.score_calibration import LEAST_ENTITIES
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+TIMES = ("runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
 
 
 @pytest.fixture
@@ -95,3 +96,21 @@ def test_training_with_a_filter_calibrates_scores(tiny_encoder, model, tmp_path,
     trainer = Trainer(new, arguments, train_dataset=rows, eval_dataset=rows)
     trainer.train()
     assert new.config.score_temperature == 1.5
+
+
+def test_regression_the_card_told_of_the_model_before_it_was_calibrated(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("span_marker.trainer_calibration.fit_temperature", lambda scores, right: 3.0)
+    settings = {"max_steps": 1, "eval_strategy": "steps", "eval_steps": 1, "learning_rate": 0.0, "disable_tqdm": True}
+    rows = sentences(model, times=1)
+    arguments = TrainingArguments(tmp_path, use_cpu=True, report_to=[], **settings)
+    trainer = Trainer(give_filter(model, vote=0.5), arguments, train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    (logged,) = [entry for entry in trainer.state.log_history if "eval_calibration_error" in entry]
+    card = trainer.model.model_card_data.evaluations
+    recorded = card["evaluation"]
+    metrics = trainer.evaluate()
+    assert metrics["eval_calibration_error"] != logged["eval_calibration_error"]
+    assert recorded.metrics == {name: metrics[name] for name in recorded.metrics}
+    assert {*metrics} - {*recorded.metrics} <= {"epoch", *(f"eval_{name}" for name in TIMES)}
+    assert recorded.errors == card["evaluation"].errors
+    assert recorded.num_sentences == len(rows)

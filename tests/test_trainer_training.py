@@ -304,13 +304,14 @@ def test_the_best_model_is_loaded_at_the_end(train):
 
 def test_the_model_card_tells_of_the_best_model(train):
     settings = {"eval_strategy": "epoch", "save_strategy": "epoch", "num_train_epochs": 3, "learning_rate": 1e-2}
-    trainer = train(**settings)
-    card = trainer.model.model_card_data
-    assert card.evaluations["evaluation"].metrics["eval_loss"] == logged(trainer, "eval_loss")[-1]
-    trainer = train(load_best_model_at_end=True, metric_for_best_model="eval_loss", greater_is_better=True, **settings)
-    card = trainer.model.model_card_data
-    assert card.evaluations["evaluation"].metrics["eval_loss"] == max(logged(trainer, "eval_loss"))
-    assert max(logged(trainer, "eval_loss")) > logged(trainer, "eval_loss")[-1]
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": True}
+    recorded = []
+    for choice in ({}, best):
+        trainer = train(**settings, **choice)
+        recorded.append(trainer.model.model_card_data.evaluations["evaluation"].metrics["eval_loss"])
+        assert max(logged(trainer, "eval_loss")) > logged(trainer, "eval_loss")[-1]
+        assert trainer.evaluate()["eval_loss"] == recorded[-1]
+    assert recorded[1] > recorded[0]
 
 
 def test_the_model_card_tells_of_each_type_after_a_training(train, rows):

@@ -38,7 +38,6 @@ def run(options: Namespace) -> int:
     else:
         for table in tables_of(report):
             print_table(table.title, table.columns, table.rows)
-            print()
         for finding in report.findings:
             print(f"{'Problem' if finding.is_problem else 'Note'}: {finding.text}")
     problems = sum(finding.is_problem for finding in report.findings)

@@ -31,7 +31,11 @@ def run(options: Namespace) -> int:
     with progress_bars(sys.stderr.isatty()):
         splits = load_data(options.data, **reading)  # type: ignore[arg-type]
         _write(splits, options)
-    sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items() if options.split in (None, name))
+    sizes = ", ".join(
+        f"{len(split):,}" if len(splits) == 1 else f"{name} {len(split):,}"  # a file alone has no name of its own
+        for name, split in splits.items()
+        if options.split in (None, name)
+    )
     print(f"Sentences written to {options.target}: {sizes}.", file=sys.stderr)
     return 0
 
@@ -45,7 +49,8 @@ def _write(splits: dict[str, datasets.Dataset], options: Namespace) -> None:
             )
             for name, split in splits.items()
         }
-    if options.split or len(splits) == 1:
-        write_dataset(choose_split(splits, options.split), options.target, options.to)
-    else:
-        write_dataset(datasets.DatasetDict(splits), options.target, options.to)
+    written = choose_split(splits, options.split) if options.split or len(splits) == 1 else datasets.DatasetDict(splits)
+    try:
+        write_dataset(written, options.target, options.to)
+    except ValueError as error:  # `format=` of the command is that of what is read
+        raise ValueError(str(error).replace("`format=`", "--to")) from error

@@ -29,10 +29,15 @@ def load_data(
         FileNotFoundError: There is nothing at the path.
         ValueError: A file is malformed, or a split lacks the column.
     """
-    if subset is None and revision is None:
-        data = read_dataset(path, **reading)
-    else:
-        data = datasets.load_dataset(path, subset, revision=revision)
+    try:
+        if subset is None and revision is None:
+            data = read_dataset(path, **reading)
+        else:
+            data = datasets.load_dataset(path, subset, revision=revision)
+    except (ConnectionError, datasets.exceptions.DatasetNotFoundError) as error:
+        raise FileNotFoundError(
+            f"There is no file or folder {path!r}, and no data set of this name could be loaded from the Hub: {error}."
+        ) from error
     splits = dict(data) if isinstance(data, datasets.DatasetDict) else {"train": data}
     for name, split in splits.items():
         if column not in split.column_names and "spans" not in split.column_names:

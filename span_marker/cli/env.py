@@ -9,7 +9,17 @@ import torch
 from span_marker._version import __version__
 
 _PACKAGES = ("torch", "transformers", "accelerate", "datasets", "tokenizers", "huggingface-hub", "numpy", "pyarrow")
-_OPTIONAL = ("hydra-core", "optuna", "rich", "spacy", "matplotlib")
+_OPTIONAL = (
+    "codecarbon",
+    "hydra-core",
+    "matplotlib",
+    "mlflow",
+    "onnxruntime",
+    "optuna",
+    "rich",
+    "spacy",
+    "tensorboard",
+)
 
 
 def run(options: Namespace) -> int:

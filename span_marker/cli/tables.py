@@ -6,7 +6,7 @@ from typing import Any
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table to standard output. All columns but the first are aligned to the right.
+    """Print a table and a blank line to standard output. All columns but the first are aligned to the right.
 
     Args:
         title: What is in it.
@@ -76,5 +76,5 @@ def _print_rich(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_column(column, justify="right" if index else "left")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console().print(table, "")
     return True

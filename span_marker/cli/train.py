@@ -14,6 +14,7 @@ from span_marker.cli.configuration import Configuration
 from span_marker.cli.search import search
 from span_marker.cli.tables import print_metrics
 from span_marker.cli.training import load_splits, make_trainer
+from span_marker.model_card.data import EVALUATION
 
 SAVED = "span_marker.yaml"
 """The configuration beside a model."""
@@ -68,6 +69,9 @@ def train(configuration: Configuration) -> tuple[str, int, dict[str, Any]]:
     trainer = make_trainer(configuration, splits)
     arguments = trainer.args
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
+    evaluations = trainer.model.model_card_data.evaluations
+    if EVALUATION in evaluations:
+        evaluations["validation"] = evaluations.pop(EVALUATION)  # which is known here
     name = next((split for split in ("test", "validation") if split in splits), "")
     metrics = trainer.evaluate(splits[name], metric_key_prefix=name) if name else {}
     if trainer.is_world_process_zero():

@@ -59,8 +59,8 @@ def _tags(name: str, report: SplitReport) -> Iterator[Finding]:
         )
         yield Finding(
             True,
-            f"{report.overlapping:,} entities of {name} overlap one before them ({places}). A model finds entities "
-            "that do not overlap: keep one of each, such as the longest.",
+            f"{_count(report.overlapping, 'entity', 'entities')} of {name} overlap{_s(report.overlapping)} one before "
+            f"({places}). A model finds entities that do not overlap: keep one of each, such as the longest.",
         )
     if not report.entities:
         yield Finding(True, f"{name} has no entity. Check the column and the names of the tags.")
@@ -71,14 +71,14 @@ def _repeats(name: str, report: SplitReport) -> Iterator[Finding]:
     if report.contradictions.count:
         yield Finding(
             True,
-            f"{report.contradictions.count:,} sentences of {name} have other entities than the same words before "
-            f"({_rows(report.contradictions, report)}). Correct one of them.",
+            f"{_count(report.contradictions.count, 'sentence has', 'sentences have')} other entities than the same "
+            f"words before in {name} ({_rows(report.contradictions, report)}). Correct one of them.",
         )
     if report.duplicates.count:
         yield Finding(
             False,
-            f"{report.duplicates.count:,} of the {report.sentences:,} sentences of {name} occur before "
-            f"({_rows(report.duplicates, report)}).",
+            f"{report.duplicates.count:,} of the {report.sentences:,} sentences of {name} "
+            f"occur{_s(report.duplicates.count)} before ({_rows(report.duplicates, report)}).",
         )
 
 
@@ -91,13 +91,17 @@ def _words(name: str, report: SplitReport) -> Iterator[Finding]:
         remedy = " Another encoder's tokenizer may know them." if is_problem else ""
         share = fit.unknown / fit.words
         yield Finding(
-            is_problem, f"{fit.unknown:,} words of {name} ({share:.2%}) have unknown tokens: {words}.{remedy}"
+            is_problem,
+            f"{_count(fit.unknown, 'word')} of {name} ({share:.2%}) {'has' if fit.unknown == 1 else 'have'} unknown "
+            f"tokens: {words}.{remedy}",
         )
     if fit.blank:
         words = ", ".join(map(repr, fit.blank_words))
-        yield Finding(False, f"{fit.blank:,} words of {name} have no token, and begin and end no entity: {words}.")
+        yield Finding(
+            False, f"{_count(fit.blank, 'word')} of {name} without a token, where no entity begins or ends: {words}."
+        )
     if report.empty:
-        yield Finding(False, f"{report.empty:,} sentences of {name} have no words.")
+        yield Finding(False, f"{_count(report.empty, 'sentence')} of {name} without words.")
 
 
 def _leaks(splits: Mapping[str, SplitReport]) -> Iterator[Finding]:
@@ -107,7 +111,8 @@ def _leaks(splits: Mapping[str, SplitReport]) -> Iterator[Finding]:
         if leaks.count:
             yield Finding(
                 True,
-                f"{leaks.count:,} of the {splits[other].sentences:,} sentences of {other} also occur in {one} "
+                f"{leaks.count:,} of the {splits[other].sentences:,} sentences of {other} also "
+                f"occur{_s(leaks.count)} in {one} "
                 f"({_rows(leaks, splits[other], splits[one])} of {one}). Remove them from {one}, or scores are too "
                 "good.",
             )
@@ -145,3 +150,13 @@ def _losses(lengths: Lengths) -> Iterator[Finding]:
 def _rows(repeats: Repeats, report: SplitReport, earlier: SplitReport | None = None) -> str:
     first = earlier or report
     return "; ".join(f"{report.place(row)} as {first.place(other)}" for row, other in repeats.examples)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    """Say how many there are."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def _s(number: int) -> str:
+    """End the verb of what there are so many of."""
+    return "s" if number == 1 else ""

@@ -1,4 +1,4 @@
-"""Text from anywhere as inert Markdown."""
+"""Text from anywhere as inert Markdown, and as Python code."""
 
 import re
 import unicodedata
@@ -37,6 +37,21 @@ def escape(text: object) -> str:
     """
     line = _MARKUP.sub(r"\\\g<0>", one_line(text))
     return "".join(_ENTITIES.get(char, char) for char in line)
+
+
+def literal(value: object) -> str:
+    """Write a value as Python code, texts in double quotes where they hold no quotes themselves.
+
+    Args:
+        value: A text, a list of texts, or any other value of Python's own types.
+
+    Returns:
+        The code, on one line.
+    """
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    code = repr(value)
+    return f'"{code[1:-1]}"' if isinstance(value, str) and not {"'", '"'} & {*value} else code
 
 
 def number(value: object) -> str:

@@ -12,19 +12,24 @@ from span_marker.model_card.citations import encoder_citation
 from span_marker.model_card.data import SpanMarkerModelCardData
 from span_marker.model_card.edits import write_card
 from span_marker.model_card.facts import encoder_license
-from span_marker.model_card.markdown import escape, number, one_line, table
+from span_marker.model_card.markdown import escape, literal, number, one_line, table
 from span_marker.model_card.metadata import yaml_head
 from span_marker.model_card.sections import (
+    describe_emissions,
     describe_source,
     evaluation_section,
     label_rows,
     limitations,
     predict_example,
+    summary,
     tagged_example,
+    types_of,
 )
 from span_marker.model_card.sources import encoder_id
 from span_marker.model_card.training_curve import thinned
 
+_MOST_TYPES = 50
+"""Characters of the entity types in a title."""
 _EXAMPLE = "Ada Lovelace met Charles Babbage in London."
 
 
@@ -72,9 +77,10 @@ def generate_model_card(model: CardModel, plot: str | None = None) -> str:
     data.validate()
     training = data.shown_training_set
     base_model = base_model_of(model)
-    title = one_line(data.model_name or _title(data, base_model))
+    title = one_line(data.model_name or _title(data, base_model, config))
     text = _template().render(
         title=title,
+        summary=summary(config, data),
         data=data,
         config=config,
         encoder=_encoder(data, base_model, model.encoder.config),
@@ -88,6 +94,7 @@ def generate_model_card(model: CardModel, plot: str | None = None) -> str:
         lengths=data.train_set_metrics_list or (training and training.lengths),
         curve=data.eval_lines_list or thinned(data.curve),
         plot=plot,
+        emissions=describe_emissions(data.measured_emissions or {}),
         limitations=limitations(config, data, model.tokenizer),
         encoder_citation=encoder_citation(base_model),
     )
@@ -106,9 +113,12 @@ def base_model_of(model: CardModel) -> str | None:
     return model.model_card_data.encoder_id or encoder_id(model.encoder.config)
 
 
-def _title(data: SpanMarkerModelCardData, base_model: str | None) -> str:
-    """Name the model by its parts."""
+def _title(data: SpanMarkerModelCardData, base_model: str | None, config: SpanMarkerConfig) -> str:
+    """Name the model by its parts; where they have no names, by what it finds."""
     encoder, dataset = data.encoder_name or base_model, data.source.name or data.source.id
+    types = ", ".join(types_of(config))
+    if not (encoder or dataset):
+        return f"SpanMarker for {types}" if 0 < len(types) <= _MOST_TYPES else "SpanMarker"
     return "SpanMarker" + (f" with {encoder}" if encoder else "") + (f" on {dataset}" if dataset else "")
 
 
@@ -142,6 +152,6 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    environment.filters |= {"md": escape, "number": number, "rows": table, "literal": repr}
+    environment.filters |= {"md": escape, "number": number, "rows": table, "literal": literal}
     source = files("span_marker.model_card").joinpath("template.md.jinja").read_text(encoding="utf-8")
     return environment.from_string(source)

@@ -1,12 +1,13 @@
 """The tables and lists of a model card, prepared from what is known."""
 
+from numbers import Real
 from typing import Any
 
 from span_marker.configuration import SpanMarkerConfig
 from span_marker.decoding_modes import FLAT, NESTED
 from span_marker.entity_columns import SPANS
 from span_marker.entity_errors import EntityErrors
-from span_marker.model_card.data import SpanMarkerModelCardData
+from span_marker.model_card.data import EVALUATION, SpanMarkerModelCardData
 from span_marker.model_card.evaluations import Evaluation
 from span_marker.model_card.markdown import escape, one_line
 from span_marker.model_card.metadata import SCORES, sort_metrics
@@ -17,6 +18,9 @@ from span_marker.schemes import OUTSIDE, Scheme, prefix_of
 Rows = list[dict[str, Any]]
 
 _MOST_CONFUSIONS = 10
+_MOST_TYPES = 12
+"""Types that are named in the summary."""
+_TEST = "test"
 _OUTCOMES = {
     "found": "Found",
     "other_words": "Other words",
@@ -39,6 +43,39 @@ _OVERLAP = {
 """What a mode of decoding does not find."""
 
 
+def types_of(config: SpanMarkerConfig) -> list[str]:
+    """List the entity types of a model.
+
+    Args:
+        config: The model's configuration.
+
+    Returns:
+        Their names; none for the labels of transformers' default configuration.
+    """
+    return [label for label in config.labels if label != OUTSIDE] if OUTSIDE in config.labels else []
+
+
+def summary(config: SpanMarkerConfig, data: SpanMarkerModelCardData) -> list[str]:
+    """Say in short what a model finds, and how well.
+
+    Args:
+        config: The model's configuration.
+        data: What is known.
+
+    Returns:
+        Sentences in Markdown: the types, and the F1 on the test set or else the set that was evaluated last.
+    """
+    types = types_of(config)
+    names = f": {', '.join(map(escape, types))}" if len(types) <= _MOST_TYPES else ""
+    sentences = [f"It finds entities of {len(types)} type{'s' if len(types) > 1 else ''}{names}."] if types else []
+    name = _TEST if _TEST in data.evaluations else next(reversed(data.evaluations), None)
+    score = sort_metrics(data.evaluations[name].metrics).overall.get("f1") if name else None
+    if score is not None:
+        where = "" if name == EVALUATION else f' "{escape(name)}"'
+        sentences.append(f"Its F1 on the evaluation set{where} is {score:.4f} ([all scores](#evaluation)).")
+    return sentences
+
+
 def label_rows(config: SpanMarkerConfig, data: SpanMarkerModelCardData) -> Rows:
     """List the entity types, with counts and examples as far as there are any.
 
@@ -51,13 +88,9 @@ def label_rows(config: SpanMarkerConfig, data: SpanMarkerModelCardData) -> Rows:
     """
     if data.label_example_list:
         return [dict(row) for row in data.label_example_list]
-    if OUTSIDE not in config.labels:  # the labels of transformers' default configuration
-        return []
     training = data.shown_training_set
     rows: Rows = []
-    for label in config.labels:
-        if label == OUTSIDE:
-            continue
+    for label in types_of(config):
         row: dict[str, Any] = {"Entity type": label}
         if training:
             row["In the training set"] = training.entity_counts.get(label)
@@ -138,6 +171,20 @@ def describe_source(source: DataSource) -> str:
     return ", ".join(filter(None, parts))
 
 
+def describe_emissions(emissions: dict[str, Any]) -> str:
+    """Say what a training emitted.
+
+    Args:
+        emissions: The emissions in the Hub's terms.
+
+    Returns:
+        Markdown; empty where nothing was measured.
+    """
+    grams = emissions.get("emissions")
+    circumstances = [escape(emissions[name]) for name in ("source", "geographical_location") if emissions.get(name)]
+    return f"{grams:g} g of CO2 equivalents ({', '.join(circumstances)})" if isinstance(grams, Real) else ""
+
+
 def limitations(config: SpanMarkerConfig, data: SpanMarkerModelCardData, tokenizer: Any) -> list[str]:
     """List what a model cannot do.
 
@@ -151,7 +198,8 @@ def limitations(config: SpanMarkerConfig, data: SpanMarkerModelCardData, tokeniz
     """
     training = data.training_set
     longest, text = config.entity_max_length, config.model_max_length
-    items = [f"Entities of more than {longest} words are not found.{_too_long(training, longest)}"]
+    words = "word" if longest == 1 else "words"
+    items = [f"Entities of more than {longest} {words} are not found.{_too_long(training, longest)}"]
     if text:
         items.append(f"A sentence of more than {text} tokens is read in windows that overlap.{_cut_off(training)}")
     if overlap := _OVERLAP.get(config.decoding):
@@ -167,7 +215,7 @@ def limitations(config: SpanMarkerConfig, data: SpanMarkerModelCardData, tokeniz
             '"Paris ." for "Paris.".'
         )
     if data.languages and not {"multilingual", "code"} & {*data.languages}:
-        items.append(f"Its training texts are in these languages only (ISO 639): {', '.join(data.languages)}.")
+        items.append(f"It was trained on texts in these languages only (ISO 639): {', '.join(data.languages)}.")
     return items
 
 

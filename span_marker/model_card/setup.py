@@ -10,14 +10,16 @@ from typing import Any
 
 import torch
 from transformers import TrainingArguments
+from transformers.utils import logging
 
 from span_marker._version import __version__
+
+logger = logging.get_logger(__name__)
 
 _FRAMEWORKS = ("transformers", "torch", "datasets", "tokenizers")
 _HYPERPARAMETERS = (
     "learning_rate",
     "per_device_train_batch_size",
-    "per_device_eval_batch_size",
     "gradient_accumulation_steps",
     "num_train_epochs",
     "max_steps",
@@ -53,6 +55,9 @@ _HYPERPARAMETERS = (
     "greater_is_better",
 )
 """Arguments that tell how a model was trained; no path, token or name of a machine is among them."""
+_PLACE = ("country_iso_code", "longitude", "latitude")
+_ASSUMED_PLACE = ("CAN", -71.2, 46.8)
+"""Where codecarbon takes itself to be when it cannot find out. Electricity causes little emissions there."""
 
 
 def frameworks() -> dict[str, str]:
@@ -93,13 +98,21 @@ def read_emissions(callback: Any) -> dict[str, Any] | None:
         callback: transformers' callback for codecarbon; any other has measured nothing.
 
     Returns:
-        Emissions in grams of CO2 equivalents and their circumstances, as the Hub names them.
+        Emissions in grams of CO2 equivalents and their circumstances, as the Hub names them. ``None`` where nothing was
+        measured, or codecarbon did not know the country, whose electricity decides the figure; the latter is warned of.
     """
     measured = getattr(getattr(callback, "tracker", None), "final_emissions_data", None)
     if measured is None:
         return None
+    if tuple(getattr(measured, name, None) for name in _PLACE) == _ASSUMED_PLACE:
+        logger.warning_once(
+            "codecarbon could not find out in which country the training ran, and assumed one. The model card leaves "
+            "its emissions out. Name the country: callback = CodeCarbonCallback(); callback.tracker = "
+            "codecarbon.OfflineEmissionsTracker(country_iso_code='DEU'); Trainer(..., callbacks=[callback])."
+        )
+        return None
     emissions = {
-        "emissions": float(measured.emissions) * 1000,
+        "emissions": float(f"{measured.emissions * 1000:.3g}"),
         "source": "codecarbon",
         "training_type": "fine-tuning",
         "geographical_location": getattr(measured, "country_name", None),

@@ -1,6 +1,6 @@
-"""CoNLL-U Plus files with a column of tags.
+"""CoNLL-U Plus files with a column of tags, and CoNLL-U files with tags among the features of their last column.
 
-Source: https://universaldependencies.org/ext-format.html.
+Sources: https://universaldependencies.org/ext-format.html, https://universaldependencies.org/format.html.
 """
 
 import re
@@ -16,7 +16,9 @@ from span_marker.schemes import OUTSIDE
 
 COLUMNS = "# global.columns ="
 _TAG_NAMES = ("NER", "NE", "NER_TAG", "ENTITY")
-_UNTAGGED = ("_", "*")
+_UNTAGGED = ("_", "*", "")
+_CONLLU = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
+_MISC_TAG = re.compile(rf"(?:^|\|)(?:{'|'.join(_TAG_NAMES)})=([^|]*)", re.IGNORECASE)
 _TEXT = re.compile(r"# text = (.*)")
 _UNWRITABLE = re.compile(r"[\t\v\f\r\x1c-\x1f\x85\u2028\u2029]|^ | $|^$", re.MULTILINE)
 
@@ -25,7 +27,8 @@ def read(path: Path, options: ReadOptions) -> Iterator[Sentence]:
     """Read a CoNLL-U Plus file.
 
     The first line names the columns. The words are those of "FORM", multiword tokens and empty nodes left out; the tags
-    those of "NER" or another usual name, "_" and "*" being "O".
+    those of "NER" or another usual name, "_" and "*" being "O". Without names the columns are those of CoNLL-U, and the
+    tags the features "NER=..." of "MISC".
 
     Args:
         path: The file.
@@ -54,21 +57,33 @@ def read(path: Path, options: ReadOptions) -> Iterator[Sentence]:
             sentence = Sentence([], [], file=str(path), lines_per_word=1)
         else:
             cells = line.split("\t")
+            if not names and len(cells) == len(_CONLLU):
+                names = _CONLLU
+                token_column, tag_column = _find_columns(names, options, place(path, number))
             _require_width(cells, names, place(path, number))
             if names[0] == "ID" and not cells[0].isdecimal():
                 continue
             sentence.line = sentence.line or number
             sentence.tokens.append(cells[token_column])
-            tag = cells[tag_column]
-            sentence.tags.append(OUTSIDE if tag in _UNTAGGED else tag)  # type: ignore[union-attr]
+            tag = _tag_in(cells[tag_column], names[tag_column])
+            sentence.tags.append(tag)  # type: ignore[union-attr]
     if sentence.tokens:
         yield documents.name(sentence)
+
+
+def _tag_in(cell: str, column: str) -> str:
+    """Read the tag in a cell."""
+    if column == _CONLLU[-1]:
+        found = _MISC_TAG.search(cell)
+        cell = found[1] if found else ""
+    return OUTSIDE if cell in _UNTAGGED else cell
 
 
 def _find_columns(names: list[str], options: ReadOptions, where: str) -> tuple[int, int]:
     """Find the columns of words and tags."""
     ends = [name.rpartition(":")[2].upper() for name in names]
     usual = next((names[ends.index(name)] for name in _TAG_NAMES if name in ends), "NER")
+    usual = _CONLLU[-1] if names == _CONLLU else usual
     found = []
     for argument, wanted in (
         ("token_column", "FORM" if options.token_column is None else options.token_column),

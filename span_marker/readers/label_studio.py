@@ -1,4 +1,4 @@
-"""Label Studio's JSON export: tasks with a text in "data" and regions in "annotations".
+"""Label Studio's exports: tasks with a text in "data" and regions in "annotations", or both side by side (JSON-MIN).
 
 Source: https://labelstud.io/guide/export#Label-Studio-JSON-format-of-annotated-tasks.
 """
@@ -9,6 +9,7 @@ from span_marker.readers.alignment import TextRow
 from span_marker.readers.character_spans import Item, parse_row, word_texts
 
 _TEXT = "text"
+_LABELS = {"labels", "hypertextlabels"}
 
 
 def parse(item: Any, where: str) -> TextRow:
@@ -26,19 +27,42 @@ def parse(item: Any, where: str) -> TextRow:
     """
     data = item.get("data") if isinstance(item, dict) else None
     if not isinstance(data, dict):
+        if isinstance(item, dict) and isinstance(item.get(_TEXT), str):
+            return parse_row(
+                {_TEXT: item[_TEXT], "spans": _spans(item[_TEXT], regions_of(item))}, where, "spans", ids=item
+            )
         raise ValueError(
-            f"{where}: {item!r:.80} is no task. Expected an object with the keys 'data' and 'annotations'."
+            f"{where}: {item!r:.80} is no task. Expected an object with the keys 'data' and 'annotations', or with "
+            "'text' and lists of regions."
         )
     texts = [
         value for key, value in data.items() if isinstance(value, str) and key not in ("document_id", "sentence_id")
     ]
     text = data.get(_TEXT, texts[0] if len(texts) == 1 else None)
-    spans = []
-    for region in _regions(item, where):
-        value = region.get("value", {})
-        for label in value.get("labels") or value.get("hypertextlabels") or ():
-            spans.append([*_offsets(text, value), label])
-    return parse_row({"text": text, "spans": spans, "tokens": data.get("tokens")}, where, "spans", ids=data)
+    spans = _spans(text, [region.get("value", {}) for region in _regions(item, where)])
+    return parse_row({_TEXT: text, "spans": spans, "tokens": data.get("tokens")}, where, "spans", ids=data)
+
+
+def regions_of(item: Item) -> list[Item]:
+    """Find the regions of a task in JSON-MIN, where they are below the names of the labels' controls.
+
+    Args:
+        item: The task.
+
+    Returns:
+        The regions.
+    """
+    lists = [values for values in item.values() if isinstance(values, list)]
+    return [value for values in lists for value in values if isinstance(value, dict) and _LABELS & value.keys()]
+
+
+def _spans(text: Any, regions: list[Item]) -> list[list[Any]]:
+    """List start, end and label of regions, each label on its own."""
+    return [
+        [*_offsets(text, region), label]
+        for region in regions
+        for label in region.get("labels") or region.get("hypertextlabels") or ()
+    ]
 
 
 def _regions(item: Item, where: str) -> list[Item]:

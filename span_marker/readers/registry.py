@@ -164,6 +164,8 @@ def _json_dialect(path: Path, number: int, item: Any) -> str:
             return "prodigy"
         case {"tokens": _, "ner_tags": _} | {"tokens": _, "spans": _}:
             return "jsonl"
+        case {"text": str()} if label_studio.regions_of(item):
+            return "label_studio"
         case {"text": str(), **rest} if rest.keys() & {*doccano.KEYS}:
             return "doccano"
     found = f"the keys {', '.join(map(repr, item))}" if isinstance(item, dict) else f"{item!r:.60}"
@@ -185,7 +187,7 @@ def _text_format(path: Path, encoding: str) -> str:
         raise empty_file(path)
     if head[0].startswith(webanno.HEADER):
         return "webanno"
-    if head[0].startswith(conllu_plus.COLUMNS):
+    if head[0].startswith(conllu_plus.COLUMNS) or path.suffix == ".conllu":
         return "conllup"
     if path.suffix == ".tsv" and {*csv_files.TOKEN_NAMES} & {cell.strip().lower() for cell in head[0].split("\t")}:
         return "tsv"
