@@ -41,7 +41,7 @@ _MAY_BE_NONE = (
     "span_filter_threshold",
     "negatives_per_word",
 )
-SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES, "class_weights", "decoding", "word_splitter")
+SPAN_SETTINGS = (*_LEAST, "span_filter", *_RANGES, "class_weights", "decoding", "word_splitter", "split_unspaced")
 """Settings of the model itself rather than of its encoder."""
 RECIPE = {
     "span_filter": True,
@@ -51,6 +51,8 @@ RECIPE = {
     "head_rate": 5.0,
 }
 """How new models are trained and read where nothing else is asked for; a checkpoint keeps its own way."""
+SPLITTING = {"split_unspaced": True}
+"""How new models split texts where nothing else is asked for; a checkpoint keeps its own way."""
 LOSS_SETTINGS = ("class_weights", "focal_gamma", "label_smoothing")
 """How both losses are computed where not as a plain cross entropy."""
 LABEL_SETTINGS = ("id2label", "label2id", "num_labels", "tags", "id2reduced_id")
@@ -105,7 +107,9 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
             The Trainer fits it, so that scores tell how often entities are right.
         decoding: How entities are chosen where nothing else is asked for: "flat", "nested" or "all" (see [`Decoding`]).
         word_splitter: What splits texts into words: "punctuation", "whitespace", or the segmenter "jieba", "fugashi" or
-            "pythainlp". ``None``: the encoder's tokenizer, and each character of scripts without spaces is a word.
+            "pythainlp". ``None``: the encoder's tokenizer.
+        split_unspaced: Whether each character of a script without spaces (Chinese, Japanese, Thai, Lao, Khmer, Myanmar)
+            is a word where the encoder's tokenizer splits texts. New models have it, those of span-marker 1.x do not.
         **kwargs: Further attributes, among them those that a saved configuration holds.
 
     Raises:
@@ -139,6 +143,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         score_temperature: float = 1.0,
         decoding: str = FLAT,
         word_splitter: str | None = None,
+        split_unspaced: bool = False,
         **kwargs: Any,
     ) -> None:
         if isinstance(encoder_config, PreTrainedConfig):
@@ -164,6 +169,7 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.score_temperature = score_temperature
         self.decoding = decoding
         self.word_splitter = word_splitter
+        self.split_unspaced = split_unspaced
         self.trained_with_document_context: bool = kwargs.pop("trained_with_document_context", False)
         self.span_marker_version: str | None = kwargs.pop("span_marker_version", None)
         self.vocab_size: int | None = kwargs.pop("vocab_size", self.encoder.get("vocab_size"))
@@ -344,21 +350,26 @@ class SpanMarkerConfig(PreTrainedConfig):  # type: ignore[misc]
         settings: dict[str, Any] = super().to_dict()
         return {key: value for key, value in settings.items() if key != "scheme" or value is not None}
 
-    def _check(self) -> None:
+    def _check_choices(self) -> None:
+        """Refuse names of ways that there are not, and weights that are none."""
         require_mode(self.decoding)
         require_class_weights(self.class_weights)
         if self.word_splitter is not None:
             require_word_splitter(self.word_splitter)
         if isinstance(self.class_weights, Mapping):
             self.class_weights = dict(self.class_weights)
+
+    def _check(self) -> None:
+        self._check_choices()
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, but it is {value!r}.")
-        if not isinstance(self.span_filter, bool):
-            raise ValueError(f"span_filter must be True or False, but it is {self.span_filter!r}.")
+        for name in ("span_filter", "split_unspaced"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, but it is {getattr(self, name)!r}.")
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:

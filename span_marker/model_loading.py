@@ -17,6 +17,7 @@ from span_marker.configuration import (
     LABEL_SETTINGS,
     RECIPE,
     SPAN_SETTINGS,
+    SPLITTING,
     SpanMarkerConfig,
     is_setting,
 )
@@ -165,7 +166,7 @@ class LoadableModel(PreTrainedModel):  # type: ignore[misc]
             encoder = AutoModel.from_pretrained(path, *model_args, config=encoder_config, **kwargs)
         if config is None:
             recipe = RECIPE if settings.get("span_filter", True) else {}
-            config = SpanMarkerConfig(encoder.config, **(recipe | settings))
+            config = SpanMarkerConfig(encoder.config, **(recipe | SPLITTING | settings))
         else:
             config = deepcopy(config)
             config.override(settings)

@@ -28,7 +28,7 @@ from span_marker.tokenizer_pipeline import (
 )
 from span_marker.types import Columns, IntArray
 from span_marker.word_encoding import EncodedWords, Frame, align_words, trim_spans, whitespace_words, word_spans
-from span_marker.word_splitters import WordSplitter, choose_word_splitter, find_words, split_unspaced
+from span_marker.word_splitters import WordSplitter, choose_word_splitter, find_words, split_characters
 
 DEFAULT_MAX_LENGTH = 512
 """Most tokens of a sentence where neither the configuration nor the tokenizer says."""
@@ -166,7 +166,7 @@ class SpanMarkerTokenizer:
         """Hash of all that decides how sentences are encoded."""
         # Read and written again, because the order of some keys differs from one tokenizer to its copy.
         steps = json.loads(_switch_off_padding(self.tokenizer).to_str())
-        settings = [self.model_max_length, self.pad_token_id, self.config.word_splitter]
+        settings = [self.model_max_length, self.pad_token_id, self.config.word_splitter, self.config.split_unspaced]
         content = json.dumps([steps, *settings], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -211,7 +211,7 @@ class SpanMarkerTokenizer:
         frame = Frame(self._prefix, self._suffix, self.pad_token_id, self.model_max_length if truncate else None)
         if _are_texts(sentences):
             word_splitter = word_splitter or choose_word_splitter(self.config.word_splitter)
-            encodings, word_rows, spans = _encode_texts(backend, sentences, word_splitter)
+            encodings, word_rows, spans = _encode_texts(backend, sentences, word_splitter, self.config.split_unspaced)
             num_words = np.array([len(row) for row in spans], dtype=np.int64)
         else:
             if word_splitter is not None and sentences:
@@ -301,7 +301,7 @@ def _are_texts(sentences: Sequence[str] | Sequence[Sequence[str]]) -> TypeGuard[
 
 
 def _encode_texts(
-    backend: Any, texts: Sequence[str], word_splitter: WordSplitter | None
+    backend: Any, texts: Sequence[str], word_splitter: WordSplitter | None, split_unspaced: bool
 ) -> tuple[list[Any], list[Any], list[IntArray]]:
     """Encode texts: those in which the tokenizer does not find the words, as lists of words.
 
@@ -321,7 +321,7 @@ def _encode_texts(
         encodings = backend.encode_batch(texts, add_special_tokens=False)
         word_rows = [encoding.word_ids for encoding in encodings]
         spans = trim_spans(texts, word_spans([encoding.offsets for encoding in encodings], word_rows))
-        resplit = _split_clauses(texts, spans)
+        resplit = _split_clauses(texts, spans) if split_unspaced else {}
     words = [[texts[index][start:end] for start, end in row.tolist()] for index, row in resplit.items()]
     for index, encoding in zip(resplit, _encode_words(backend, words), strict=True):
         encodings[index], spans[index] = encoding, resplit[index]
@@ -339,7 +339,7 @@ def _split_clauses(texts: Sequence[str], spans: Sequence[IntArray]) -> dict[int,
         if text.isascii():
             continue
         words = [(start, end) for start, end in row.tolist() if start < end]
-        pieces = split_unspaced(text, words)
+        pieces = split_characters(text, words)
         if pieces != words:
             resplit[index] = np.array(pieces, dtype=np.int64)
     return resplit

@@ -67,7 +67,7 @@ def split_at_punctuation(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         Start and end (exclusive) of each word of each text.
     """
     encodings = _bert_words().encode_batch(list(texts), add_special_tokens=False)
-    return [split_unspaced(text, encoding.offsets) for text, encoding in zip(texts, encodings, strict=True)]
+    return [split_characters(text, encoding.offsets) for text, encoding in zip(texts, encodings, strict=True)]
 
 
 def split_at_whitespace(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
@@ -82,7 +82,7 @@ def split_at_whitespace(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
     return [[match.span() for match in _WORD.finditer(text)] for text in texts]
 
 
-def split_unspaced(text: str, words: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def split_characters(text: str, words: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Split words around each character of a script without spaces, which keeps its accents and vowel signs.
 
     Args:

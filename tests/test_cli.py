@@ -230,7 +230,7 @@ def test_convert(corpus, tmp_path, capsys):
     assert read_dataset(tmp_path / "out.conll")["tokens"] == make_dataset()["tokens"]
     assert capsys.readouterr().err.endswith(f"Sentences written to {tmp_path / 'out.conll'}: 6.\n")
     assert main(["convert", str(corpus), str(tmp_path / "folder"), "--to", "conll"]) == 0
-    assert "folder: test 6, train 6, validation 6.\n" in capsys.readouterr().err
+    assert "folder: train 6, validation 6, test 6.\n" in capsys.readouterr().err
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == [
         "test.conll",
         "train.conll",

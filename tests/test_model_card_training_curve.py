@@ -42,7 +42,8 @@ def test_the_table_is_short_and_has_the_last_row(rows, shown):
     assert not rows or table[-1]["Step"] == rows - 1
 
 
-def test_plot(tmp_path):
+def test_plot(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)  # notebooks import it
     assert save_plot(training_curve(HISTORY), tmp_path)
     first = (tmp_path / PLOT_FILE).read_bytes()
     assert first.startswith(b"\x89PNG")

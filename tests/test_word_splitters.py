@@ -13,7 +13,7 @@ from span_marker.word_splitters import (
     locate_words,
     split_at_punctuation,
     split_at_whitespace,
-    split_unspaced,
+    split_characters,
 )
 
 SENTENCES = {
@@ -48,16 +48,16 @@ def cut(text, words):
 )
 def test_characters_of_scripts_without_spaces_are_words(text, expected):
     words = [(0, len(text))] if text else []
-    assert cut(text, split_unspaced(text, words)) == expected
+    assert cut(text, split_characters(text, words)) == expected
 
 
 def test_words_are_split_where_they_are():
     text = "a 東京 b"
-    assert split_unspaced(text, [(0, 1), (2, 4), (5, 6)]) == [(0, 1), (2, 3), (3, 4), (5, 6)]
+    assert split_characters(text, [(0, 1), (2, 4), (5, 6)]) == [(0, 1), (2, 3), (3, 4), (5, 6)]
 
 
 def test_signs_that_a_tokenizer_splits_off_are_joined_again():
-    assert split_unspaced("กรุง we've", [(0, 2), (2, 3), (3, 4), (5, 7), (7, 10)]) == [
+    assert split_characters("กรุง we've", [(0, 2), (2, 3), (3, 4), (5, 7), (7, 10)]) == [
         (0, 1),
         (1, 3),
         (3, 4),
