@@ -341,7 +341,8 @@ def _split_clauses(texts: Sequence[str], spans: Sequence[IntArray]) -> dict[int,
         words = [(start, end) for start, end in row.tolist() if start < end]
         pieces = split_characters(text, words)
         if pieces != words:
-            resplit[index] = np.array(pieces, dtype=np.int64)
+            (row,) = trim_spans([text], [np.array(pieces, dtype=np.int64)])  # a piece may end in a line break
+            resplit[index] = row[row[:, 0] < row[:, 1]]
     return resplit
 
 

@@ -382,6 +382,7 @@ def test_regression_words_without_a_token_are_legal_and_shift_no_index(zoo, name
     )
 )
 @example([" \u3000 ", "\x1c\x85", "0"])
+@example(["0000\r\u0e01"])
 def test_places_in_arbitrary_text(zoo, texts):
     for model in zoo.values():
         rows = model.predict(texts, batch_size=12, is_split_into_words=False)
