@@ -28,12 +28,11 @@ import torch
 from candidates import Candidate, CandidateModel, CandidateTrainer, make_optimizer
 from corpora import DOCUMENT_COLUMNS, ENCODER, LENGTHS, Corpus, encoder_path, read_corpus
 from datasets import Dataset
-from datasets.utils.logging import disable_progress_bar
 from experiments import SPAN, TOKEN, Experiment, read_experiment
+from quiet import set_up
 from records import RESULTS, Record, append, environment, find, read_results, table
 from seqeval.metrics import classification_report
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
-from transformers.utils import logging as transformers_logging
 
 from span_marker.demo import DemoError
 
@@ -287,11 +286,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0, or 2 where something is missing.
     """
     settings = _parse(argv)
-    disable_progress_bar()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    set_up(settings.threads)
     try:
         print(table(run(settings)))
     except DemoError as error:

@@ -26,9 +26,8 @@ from typing import Any, TypeAlias
 import peer
 import torch
 from corpora import LENGTHS, Corpus, encoder_path, read_corpus
-from datasets.utils.logging import disable_progress_bar
+from quiet import set_up
 from transformers import PrinterCallback, TrainingArguments, set_seed
-from transformers.utils import logging as transformers_logging
 
 from span_marker import SpanMarkerModel, Trainer
 from span_marker.demo import MINILM, DemoError
@@ -227,11 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0, 1 where predictions differ, 2 where something is missing or failed.
     """
     settings = _parse(argv)
-    disable_progress_bar()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    set_up(settings.threads)
     failed = 0
     try:
         python = peer.find_peer(settings.peer_python)

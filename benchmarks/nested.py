@@ -21,10 +21,9 @@ import numpy as np
 import torch
 from corpora import ENCODER, encoder_path
 from datasets import Dataset
-from datasets.utils.logging import disable_progress_bar
+from quiet import set_up
 from records import ROOT, Record, append, environment, find, mean_and_error, read_results
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
-from transformers.utils import logging as transformers_logging
 
 from span_marker import Decoding, SpanMarkerModel, Trainer, read_dataset
 from span_marker.decoding_modes import MODES
@@ -221,11 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0, or 2 where something is missing.
     """
     settings = _parse(argv)
-    disable_progress_bar()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    set_up(settings.threads)
     try:
         print(table(run(settings)))
     except DemoError as error:

@@ -26,10 +26,9 @@ import numpy as np
 import torch
 from corpora import ENCODER, encoder_path
 from datasets import Dataset
-from datasets.utils.logging import disable_progress_bar
+from quiet import set_up
 from records import ROOT, Record, append, environment, find, read_results
 from transformers import PrinterCallback, TrainingArguments, set_seed
-from transformers.utils import logging as transformers_logging
 
 from span_marker import SpanMarkerModel, Trainer, read_dataset
 from span_marker.demo import DemoError
@@ -245,11 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0, or 2 where something is missing.
     """
     settings = _parse(argv)
-    disable_progress_bar()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    set_up(settings.threads)
     try:
         records = run(settings)
     except DemoError as error:

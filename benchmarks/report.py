@@ -18,11 +18,10 @@ from pathlib import Path
 import peer
 import torch
 from corpora import ENCODER
-from datasets.utils.logging import disable_progress_bar
+from quiet import set_up
 from records import ROOT, read_results
 from speed_page import PAGE, Report, write_page
 from speed_parts import CORPUS, DATA, LABELS, LENGTH, Bench
-from transformers.utils import logging as transformers_logging
 
 from span_marker.demo import DemoError
 
@@ -97,9 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Exit status: 0, 1 where something that is required is not met, 2 where something is missing or failed.
     """
-    disable_progress_bar()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
+    set_up()
     try:
         return 0 if run(_parse(argv)) else 1
     except (peer.PeerError, DemoError) as error:
