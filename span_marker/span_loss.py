@@ -63,8 +63,7 @@ def marker_loss(
     Returns:
         Shape: ``[]``.
     """
-    smoothing = config.label_smoothing if label_smoothing is None else label_smoothing
-    return span_loss(logits, labels, config.label_weights(config.entity_weight), config.focal_gamma, smoothing)
+    return _configured_loss(logits, labels, config, config.entity_weight, label_smoothing)
 
 
 def filter_loss(
@@ -84,9 +83,17 @@ def filter_loss(
     Returns:
         Shape: ``[]``.
     """
+    entity_weight = config.span_filter_positive_weight
+    loss = _configured_loss(filter_logits, labels, config, entity_weight, label_smoothing)
+    return config.span_filter_loss_weight * loss
+
+
+def _configured_loss(
+    logits: Tensor, labels: Tensor, config: SpanMarkerConfig, entity_weight: float, label_smoothing: float | None
+) -> Tensor:
+    """Add up the loss of the kind that the configuration asks for. Shape: ``[]``."""
     smoothing = config.label_smoothing if label_smoothing is None else label_smoothing
-    weights = config.label_weights(config.span_filter_positive_weight)
-    return config.span_filter_loss_weight * span_loss(filter_logits, labels, weights, config.focal_gamma, smoothing)
+    return span_loss(logits, labels, config.label_weights(entity_weight), config.focal_gamma, smoothing)
 
 
 def fix_class_weights(config: SpanMarkerConfig, rows: Dataset) -> bool:

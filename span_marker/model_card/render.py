@@ -28,8 +28,8 @@ from span_marker.model_card.sections import (
 from span_marker.model_card.sources import encoder_id
 from span_marker.model_card.training_curve import thinned
 
-_MOST_TYPES = 50
-"""Characters of the entity types in a title."""
+_TITLE_SIZE = 50
+"""Most characters of the entity types in a title."""
 _EXAMPLE = "Ada Lovelace met Charles Babbage in London."
 
 
@@ -118,7 +118,7 @@ def _title(data: SpanMarkerModelCardData, base_model: str | None, config: SpanMa
     encoder, dataset = data.encoder_name or base_model, data.source.name or data.source.id
     types = ", ".join(types_of(config))
     if not (encoder or dataset):
-        return f"SpanMarker for {types}" if 0 < len(types) <= _MOST_TYPES else "SpanMarker"
+        return f"SpanMarker for {types}" if 0 < len(types) <= _TITLE_SIZE else "SpanMarker"
     return "SpanMarker" + (f" with {encoder}" if encoder else "") + (f" on {dataset}" if dataset else "")
 
 
